@@ -51,12 +51,13 @@ __all__ = [
 ]
 
 
-def concatenate(circuits: Iterable[Circuit], *, registry: OperatorRegistry | None = None) -> Circuit:  # noqa: ARG001
+def concatenate(circuits: Iterable[Circuit], *, registry: OperatorRegistry | None = None) -> Circuit:
     """The outputs of several circuits as the outputs of one.
 
     Raises:
         ShapeError: Outputs of unequal numbers of units.
     """
+    current_registry(registry)
     operands = _circuits("concatenate", circuits)
     return joined(operands, CircuitOperation("concatenate", operands))
 
@@ -72,18 +73,19 @@ def condition(circuit: Circuit, obs: Mapping[int, Any], *, registry: OperatorReg
     return normalized(observed(circuit, values, operation), "condition", current_registry(registry), operation)
 
 
-def evidence(circuit: Circuit, obs: Mapping[int, Any], *, registry: OperatorRegistry | None = None) -> Circuit:  # noqa: ARG001
+def evidence(circuit: Circuit, obs: Mapping[int, Any], *, registry: OperatorRegistry | None = None) -> Circuit:
     """The circuit with the values of some variables, which it reads no more.
 
     Args:
         circuit: The circuit.
         obs: The value of each observed variable: a number; for real variables also a parameter `(1,)`.
-        registry: Not read: every input layer can be observed.
+        registry: Checked, and not asked: every input layer can be observed.
 
     Raises:
         InputError: A variable that the circuit does not have, or a value outside its domain.
         UnsupportedError: Only some of the variables of a layer of several are observed.
     """
+    current_registry(registry)
     _check("evidence", circuit)
     values = {_variable(variable): value for variable, value in _items("evidence", obs)}
     return observed(circuit, values, CircuitOperation("evidence", (circuit,), {"obs": values}))
@@ -187,46 +189,50 @@ def conjugate(circuit: Circuit, *, registry: OperatorRegistry | None = None) -> 
     return conjugate_of(circuit, current_registry(registry), CircuitOperation("conjugate", (circuit,)))
 
 
-def mixture(circuits: Iterable[Circuit], weights: Any, *, registry: OperatorRegistry | None = None) -> Circuit:  # noqa: ARG001
+def mixture(circuits: Iterable[Circuit], weights: Any, *, registry: OperatorRegistry | None = None) -> Circuit:
     """The weighted sum of circuits, output by output and unit by unit.
 
     Args:
         circuits: Circuits of one number of outputs and units, and of one scope.
         weights: A number for each circuit, or a parameter `(units, circuits)`.
-        registry: Not read.
+        registry: Checked, and not asked.
 
     Raises:
         ShapeError: Circuits of unequal outputs, or another number of weights.
         StructuralPropertyError: Circuits of different scopes.
     """
+    current_registry(registry)
     operands = _circuits("mixture", circuits)
     return mixed(operands, weights, CircuitOperation("mixture", operands, {"weights": weights}))
 
 
-def rename(circuit: Circuit, mapping: Mapping[int, int], *, registry: OperatorRegistry | None = None) -> Circuit:  # noqa: ARG001
+def rename(circuit: Circuit, mapping: Mapping[int, int], *, registry: OperatorRegistry | None = None) -> Circuit:
     """The circuit that reads other variables: variable v becomes `mapping[v]`; variables that are left out stay.
 
     Raises:
         InputError: A variable that the circuit does not have, or two variables that would become one.
         UnsupportedError: The order of the variables of a layer of several would change.
     """
+    current_registry(registry)
     _check("rename", circuit)
     names = {_variable(old): _variable(new) for old, new in _items("rename", mapping)}
     return renamed(circuit, names, CircuitOperation("rename", (circuit,), {"mapping": names}))
 
 
-def smooth(circuit: Circuit, *, registry: OperatorRegistry | None = None) -> Circuit:  # noqa: ARG001
+def smooth(circuit: Circuit, *, registry: OperatorRegistry | None = None) -> Circuit:
     """The circuit with equal scopes for all inputs of each sum; its values are the same.
 
     Raises:
         UnsupportedError: No layer is the number 1 over a variable that an input of a sum lacks.
     """
+    current_registry(registry)
     _check("smooth", circuit)
     return smoothed(circuit, CircuitOperation("smooth", (circuit,)))
 
 
-def simplify(circuit: Circuit, *, registry: OperatorRegistry | None = None) -> Circuit:  # noqa: ARG001
+def simplify(circuit: Circuit, *, registry: OperatorRegistry | None = None) -> Circuit:
     """The circuit without layers that do nothing, and with equal layers as one; its values are the same."""
+    current_registry(registry)
     _check("simplify", circuit)
     return simplified(circuit, CircuitOperation("simplify", (circuit,)))
 

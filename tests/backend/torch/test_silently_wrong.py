@@ -149,7 +149,8 @@ def test_a_product_layer_that_two_sums_read_and_an_interior_output() -> None:
     total = SumLayer(2, 2, 2, weight_factory=normal)
     edges[total] = [*other]
     circuit = built(edges, total, product, other[1])
-    for flags in ({}, {"fold": False}, {"optimize": False}):
+    choices: list[Any] = [{}, {"fold": False}, {"optimize": False}]
+    for flags in choices:
         values = Values(circuit, **flags)
         assert values(circuit).shape[1] == 3
         close(values(circuit), values.expected(circuit))

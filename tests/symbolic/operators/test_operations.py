@@ -20,10 +20,12 @@ from plica.symbolic.layers import (
     GaussianLayer,
     HadamardLayer,
     InputLayer,
+    Layer,
     LogNormalLayer,
     PoissonLayer,
     SumLayer,
 )
+from plica.symbolic.parameters import Parameter
 from tests.harness.circuits import product_then_sum
 
 
@@ -83,7 +85,7 @@ def test_mass_outside_of_the_domain_of_the_circuit_is_refused(first: Any, second
     circuit = mixed(first, second)
     for operator in (integrate, normalize, lambda c: marginal(c, [])):
         with pytest.raises(UnsupportedError, match=message):
-            operator(circuit)  # type: ignore[operator]
+            operator(circuit)
     other = CategoricalLayer([1], 1, num_categories=2)
     whole = multiply(circuit, Circuit([other], {}, [other]))
     assert integrate(whole, [1]).scope == circuit.scope
@@ -99,16 +101,16 @@ def test_a_bound_alone_makes_no_difference() -> None:
 def test_hundreds_of_outputs_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each output took a walk through the values of all: 400 of them took 48 seconds."""
     made: list[int] = []
-    whole = normalizing.Parameter
+    whole: Any = Parameter
 
-    class Counted(whole):  # type: ignore[misc, valid-type]
+    class Counted(whole):  # type: ignore[misc]
         def __init__(self, nodes: Any, *others: Any) -> None:
             made.append(len(list(nodes)))
             super().__init__(nodes, *others)
 
     circuits = [product_then_sum(HadamardLayer(2), [categorical(2, v) for v in range(2)]) for _ in range(9)]
     layers = [layer for circuit in circuits for layer in circuit.layers]
-    edges = {layer: one.layer_inputs(layer) for one in circuits for layer in one.inner_layers}
+    edges: dict[Layer, Any] = {layer: one.layer_inputs(layer) for one in circuits for layer in one.inner_layers}
     outputs = [one.outputs[0] for one in circuits]
     monkeypatch.setattr(normalizing, "Parameter", Counted)
     result = normalize(Circuit(layers, edges, outputs))

@@ -6,15 +6,16 @@ EvidenceLayer(scope={}, 4)
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plica.errors import DTypeError, InputError
-from plica.symbolic.domains import Domain, outside
+from plica.errors import InputError
+from plica.symbolic.domains import outside
 from plica.symbolic.initializers import numbers_of
-from plica.symbolic.layers.base import FieldsLayer, InputLayer, Layer, assign, choose_parameter
+from plica.symbolic.layers.base import InputLayer, assign, choose_parameter
+from plica.symbolic.layers.holding import HoldingLayer, check_input_layer
 from plica.symbolic.layers.variable_free import variable_free_row
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -31,7 +32,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class EvidenceLayer(FieldsLayer, InputLayer):
+class EvidenceLayer(HoldingLayer):
     """The values of an input layer at an observation of its variables.
 
     Args:
@@ -45,14 +46,12 @@ class EvidenceLayer(FieldsLayer, InputLayer):
         InputError: A value that the layer does not take, or a tensor for states.
     """
 
-    has_conjugate: ClassVar[bool] = True
     layer: InputLayer
     observation: Parameter
 
     def __init__(self, layer: InputLayer, *, observation: ParameterLike | ArrayLike) -> None:
         name = "EvidenceLayer"
-        if not isinstance(layer, InputLayer):
-            raise DTypeError(f"{name}: expected an input layer, found {layer!r}; observe the variables of input layers")
+        check_input_layer(name, layer, "observe the variables of input layers")
         given: ParameterLike
         if isinstance(observation, Parameter | ParameterInput):
             given = observation
@@ -75,21 +74,6 @@ class EvidenceLayer(FieldsLayer, InputLayer):
     def scope(self) -> Scope:
         """No variable."""
         return Scope([])
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the layer; no data has to lie in it."""
-        return self.layer.domain
-
-    @property
-    def num_output_units(self) -> int:
-        """The number of units of the layer."""
-        return self.layer.num_output_units
-
-    @property
-    def sub_layers(self) -> dict[str, Layer]:
-        """The layer."""
-        return {"layer": self.layer}
 
 
 def _check_observation(layer: InputLayer, values: NDArray[Any]) -> None:

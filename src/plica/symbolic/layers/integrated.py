@@ -6,12 +6,12 @@ IntegratedLayer(scope={}, 4)
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
-from plica.errors import DTypeError, UnsupportedError
+from plica.errors import UnsupportedError
 from plica.ir.op import Unsupported
-from plica.symbolic.domains import Domain
-from plica.symbolic.layers.base import FieldsLayer, InputLayer, Layer, assign
+from plica.symbolic.layers.base import InputLayer, assign
+from plica.symbolic.layers.holding import HoldingLayer, check_summable
 from plica.symbolic.layers.variable_free import variable_free_row
 from plica.symbolic.parameters import Namespace
 from plica.symbolic.scope import Scope
@@ -20,7 +20,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class IntegratedLayer(FieldsLayer, InputLayer):
+class IntegratedLayer(HoldingLayer):
     """The sum or the integral of an input layer over all its variables, which its row computes as `marginal`.
 
     Args:
@@ -31,36 +31,17 @@ class IntegratedLayer(FieldsLayer, InputLayer):
         UnsupportedError: The layer says that its variables cannot be summed out.
     """
 
-    has_conjugate: ClassVar[bool] = True
     layer: InputLayer
 
     def __init__(self, layer: InputLayer) -> None:
         name = "IntegratedLayer"
-        if not isinstance(layer, InputLayer):
-            raise DTypeError(f"{name}: expected an input layer, found {layer!r}; integrate input layers")
-        if layer.unsummed is not None:
-            raise UnsupportedError(f"{name}: the variables of {layer!r} cannot be summed out: {layer.unsummed}.")
+        check_summable(name, layer)
         assign(self, layer=layer)
 
     @property
     def scope(self) -> Scope:
         """No variable."""
         return Scope([])
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the layer; no data has to lie in it."""
-        return self.layer.domain
-
-    @property
-    def num_output_units(self) -> int:
-        """The number of units of the layer."""
-        return self.layer.num_output_units
-
-    @property
-    def sub_layers(self) -> dict[str, Layer]:
-        """The layer."""
-        return {"layer": self.layer}
 
 
 def _number(xp: Namespace, semiring: Semiring, layer: IntegratedLayer, params: Params) -> Value:  # noqa: ARG001

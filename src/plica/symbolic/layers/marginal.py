@@ -7,14 +7,14 @@ MarginalLayer(scope={5}, 4)
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 
-from plica.errors import DTypeError, InputError, UnsupportedError
+from plica.errors import InputError, UnsupportedError
 from plica.ir.op import Unsupported, unsupported
-from plica.symbolic.domains import Domain
-from plica.symbolic.layers.base import FieldsLayer, InputLayer, Layer, assign, input_scope
+from plica.symbolic.layers.base import InputLayer, assign, input_scope
+from plica.symbolic.layers.holding import HoldingLayer, check_summable
 from plica.symbolic.layers.rows import InputRow, SubLayer
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.scope import Scope
@@ -23,7 +23,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class MarginalLayer(FieldsLayer, InputLayer):
+class MarginalLayer(HoldingLayer):
     """The marginal of an input layer over some of its variables, which its row computes as `partial`.
 
     Args:
@@ -36,16 +36,12 @@ class MarginalLayer(FieldsLayer, InputLayer):
         UnsupportedError: The layer says that its variables cannot be summed out.
     """
 
-    has_conjugate: ClassVar[bool] = True
     scope: Scope
     layer: InputLayer
 
     def __init__(self, scope: Iterable[int], layer: InputLayer) -> None:
         name = "MarginalLayer"
-        if not isinstance(layer, InputLayer):
-            raise DTypeError(f"{name}: expected an input layer, found {layer!r}; integrate input layers")
-        if layer.unsummed is not None:
-            raise UnsupportedError(f"{name}: the variables of {layer!r} cannot be summed out: {layer.unsummed}.")
+        check_summable(name, layer)
         variables = input_scope(name, scope)
         if not variables or not variables < layer.scope:
             raise InputError(
@@ -53,21 +49,6 @@ class MarginalLayer(FieldsLayer, InputLayer):
                 "for no variable use an IntegratedLayer, for all of them the layer"
             )
         assign(self, scope=variables, layer=layer)
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the layer."""
-        return self.layer.domain
-
-    @property
-    def num_output_units(self) -> int:
-        """The number of units of the layer."""
-        return self.layer.num_output_units
-
-    @property
-    def sub_layers(self) -> dict[str, Layer]:
-        """The layer."""
-        return {"layer": self.layer}
 
     @property
     def stays(self) -> tuple[bool, ...]:

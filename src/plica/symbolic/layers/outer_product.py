@@ -67,25 +67,25 @@ class OuterProductLayer(FieldsLayer, ProductLayer):
         return len(self.sizes)
 
 
-def _body(
+def outer_body(
     xp: Namespace,
     semiring: Semiring,
-    layer: OuterProductLayer,  # noqa: ARG001
+    layer: ProductLayer,  # noqa: ARG001
     params: Params,  # noqa: ARG001
     inputs: Sequence[Value],
 ) -> Value:
+    """The products of every combination of units."""
     product = inputs[0]
     for factor in inputs[1:]:
         product = semiring.outer(xp, product, factor)
     return product
 
 
-def _route(xp: Namespace, layer: OuterProductLayer, units: Array) -> tuple[Array, ...]:
-    # the digits of the unit's number in a base for each input, the first input's digit leading
-    steps = [prod(layer.sizes[index + 1 :]) for index in range(layer.arity)]
-    return tuple(
-        xp.remainder(xp.floor_divide(units, step), size) for step, size in zip(steps, layer.sizes, strict=True)
-    )
+def outer_route(xp: Namespace, layer: ProductLayer, units: Array) -> tuple[Array, ...]:
+    """The unit of each input: the digits of a unit's number in a base for each, that of the first input leading."""
+    sizes = layer.input_widths
+    steps = [prod(sizes[index + 1 :]) for index in range(len(sizes))]
+    return tuple(xp.remainder(xp.floor_divide(units, step), size) for step, size in zip(steps, sizes, strict=True))
 
 
-ROW = ProductRow(OuterProductLayer, body=_body, route=_route)
+ROW = ProductRow(OuterProductLayer, body=outer_body, route=outer_route)

@@ -6,6 +6,8 @@
 (2, 15)
 """
 
+import operator
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, final
@@ -25,7 +27,26 @@ from plica.symbolic.parameters.nodes import (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KroneckerOp(BinaryOp):
+class PairsOp(BinaryOp):
+    """An operation on pairs of entries of two inputs."""
+
+    @staticmethod
+    @abstractmethod
+    def combine(first: Array, second: Array, /) -> Array:
+        """The operation on each pair."""
+
+    @abstractmethod
+    def paired(self, xp: Namespace, first: Array, second: Array) -> tuple[Array, Array]:
+        """The inputs in shapes that broadcast to all pairs, in the order of the result."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The results of all pairs."""
+        pairs = self.combine(*self.paired(xp, arrays[0], arrays[1]))
+        return xp.reshape(pairs, (pairs.shape[0], *self.shape))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KroneckerOp(PairsOp):
     """An operation on every pair of entries of two inputs of as many axes."""
 
     def infer_shape(self) -> Shape:
@@ -43,22 +64,15 @@ class KroneckerOp(BinaryOp):
         right = [size for size2 in self.in_shape2 for size in (1, size2)]
         return xp.reshape(first, (first.shape[0], *left)), xp.reshape(second, (first.shape[0], *right))
 
-    def joined(self, xp: Namespace, pairs: Array) -> Array:
-        """`(F, m, p, n, q)` as `(F, m*p, n*q)`."""
-        return xp.reshape(pairs, (pairs.shape[0], *self.shape))
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class KroneckerParameter(KroneckerOp):
     """The Kronecker product of two inputs of as many axes."""
 
+    combine = staticmethod(operator.mul)
     range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
     underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The products of all pairs."""
-        return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
 
 
 @final
@@ -66,15 +80,12 @@ class KroneckerParameter(KroneckerOp):
 class KroneckerSumParameter(KroneckerOp):
     """Sums in place of the products of a Kronecker product: its logarithm, from the logarithms of both inputs."""
 
+    combine = staticmethod(operator.add)
     range: ClassVar[Callable[..., Range | None]] = range_as("add")
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The sums of all pairs."""
-        return self.joined(xp, xp.add(*self.paired(xp, arrays[0], arrays[1])))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BlockKroneckerOp(BinaryOp):
+class BlockKroneckerOp(PairsOp):
     """An operation on every pair of entries of two matrices, the pairs of blocks of columns one after another.
 
     Columns are those of a Kronecker product in another order: `[A_1 kron B_1, A_1 kron B_2, .., A_2 kron B_1, ..]`.
@@ -105,22 +116,15 @@ class BlockKroneckerOp(BinaryOp):
         right = (1, rows2, 1, self.blocks2, 1, columns2 // self.blocks2)
         return xp.reshape(first, (first.shape[0], *left)), xp.reshape(second, (first.shape[0], *right))
 
-    def joined(self, xp: Namespace, pairs: Array) -> Array:
-        """`(F, O, P, H, G, I, J)` as `(F, O*P, H*G*I*J)`."""
-        return xp.reshape(pairs, (pairs.shape[0], *self.shape))
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockKroneckerParameter(BlockKroneckerOp):
     """The Kronecker products of all pairs of blocks: the weight of the product of two sums of several inputs."""
 
+    combine = staticmethod(operator.mul)
     range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
     underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The products of all pairs."""
-        return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
 
 
 @final
@@ -128,15 +132,12 @@ class BlockKroneckerParameter(BlockKroneckerOp):
 class BlockKroneckerSumParameter(BlockKroneckerOp):
     """Sums in place of the products of a `BlockKroneckerParameter`: its logarithm, from those of both inputs."""
 
+    combine = staticmethod(operator.add)
     range: ClassVar[Callable[..., Range | None]] = range_as("add")
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The sums of all pairs."""
-        return self.joined(xp, xp.add(*self.paired(xp, arrays[0], arrays[1])))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OuterOp(BinaryOp):
+class OuterOp(PairsOp):
     """An operation on every pair of entries along one axis; along other axes it pairs entries at equal positions."""
 
     axis: int = field(default=-1, kw_only=True)
@@ -158,22 +159,15 @@ class OuterOp(BinaryOp):
         at = self.axis % len(self.in_shape1) + 1
         return xp.expand_dims(first, axis=at + 1), xp.expand_dims(second, axis=at)
 
-    def joined(self, xp: Namespace, pairs: Array) -> Array:
-        """`(F, ..., m, n, ...)` as `(F, ..., m*n, ...)`."""
-        return xp.reshape(pairs, (pairs.shape[0], *self.shape))
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class OuterProductParameter(OuterOp):
     """The product of every pair of entries along `axis`."""
 
+    combine = staticmethod(operator.mul)
     range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
     underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The products."""
-        return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
 
 
 @final
@@ -181,8 +175,5 @@ class OuterProductParameter(OuterOp):
 class OuterSumParameter(OuterOp):
     """The sum of every pair of entries along `axis`."""
 
+    combine = staticmethod(operator.add)
     range: ClassVar[Callable[..., Range | None]] = range_as("add")
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The sums."""
-        return self.joined(xp, xp.add(*self.paired(xp, arrays[0], arrays[1])))
