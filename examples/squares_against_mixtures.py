@@ -98,7 +98,7 @@ class Model:
         return torch.logsumexp(2 * logs if self.is_square else logs, 0) - self.integral().real.flatten()
 
 
-def train(name, points, steps=300, starts=2):
+def train(name, points, steps=150, starts=1):
     """The best of some starts, by the likelihood of the points that it learns from."""
     best = None
     for seed in range(starts):
@@ -139,7 +139,7 @@ def draw(models, path, size=120):
     figure.savefig(path)
 
 
-def likelihoods(points, steps=300, starts=2):
+def likelihoods(points, steps=150, starts=1):
     """The trained models of some points, by name."""
     learned = torch.as_tensor(points, dtype=torch.float32)
     return {name: train(name, learned, steps, starts) for name in MODELS}
@@ -149,7 +149,7 @@ def main(path=None):
     """Train all models on both sets of points, and show how likely new points are."""
     trained = {}
     for make in (ring, spirals):
-        points, new = make(1000), torch.as_tensor(make(4000, seed=1), dtype=torch.float32)
+        points, new = make(500), torch.as_tensor(make(2000, seed=1), dtype=torch.float32)
         models = likelihoods(points)
         trained[make.__name__] = points, models
         for name, model in models.items():
