@@ -57,7 +57,7 @@ class Square:
         compiler = TorchCompiler(semiring=semiring, dtype=dtype)
         torch.manual_seed(0)
         compiled = compiler.compile(self.circuit)
-        leaves = {}
+        leaves: dict[TensorParameter, Array] = {}
         for part in self.parts:
             arrays = tensors_of(compiler.compile(part))
             leaves |= {leaf: arrays[key] for leaf, key in keys(part).items()}
