@@ -16,6 +16,7 @@ import torch
 
 import plica
 from plica.learn import fit as learning
+from plica.queries import log_likelihood
 from plica.templates.data_modalities import image_data
 from plica.templates.pgms import hmm
 
@@ -41,6 +42,7 @@ LAST_LINES = {
     "mixed_imputation": "cells: 178 x 14",
     "hmm": "the forward procedure in numpy finds the same: True",
     "neural_parameters": "leaves that the network gives: mean 0, spread 0, mean 1, spread 1, weight",
+    "squares_against_mixtures": "numbers of each circuit: 96",
     "serving": "calls of [1, 7, 250] rows: 4 folds; after the swap 4 more",
 }
 
@@ -524,3 +526,23 @@ def test_digits_are_drawn_where_there_are_no_images(monkeypatch: pytest.MonkeyPa
     assert pixels.shape == (397, 64)
     net = example.learn_from_sums(example.addition(19), train, 12)
     assert (net(pixels).argmax(1) == labels).float().mean() > 0.95
+
+
+# Squares against mixtures
+
+
+@pytest.mark.full
+def test_squares_of_one_size_are_better_than_a_mixture() -> None:
+    example = load("squares_against_mixtures")
+    new = torch.as_tensor(example.spirals(2000, seed=1), dtype=torch.float32)
+    models = example.likelihoods(example.spirals(500))
+    assert {model.size for model in models.values()} == {96}
+    scores = {}
+    for name, model in models.items():
+        with torch.no_grad():
+            scores[name] = model.score(new).mean().item()
+            rows = new[:5].double()
+            torch.testing.assert_close(
+                model.score(new[:5]), log_likelihood(model.density, rows).float(), atol=1e-3, rtol=1e-3
+            )
+    assert min(scores[name] for name in scores if name != "mixture") > scores["mixture"]

@@ -57,7 +57,7 @@ class Square:
         compiler = TorchCompiler(semiring=semiring, dtype=dtype)
         torch.manual_seed(0)
         compiled = compiler.compile(self.circuit)
-        leaves = {}
+        leaves: dict[TensorParameter, Array] = {}
         for part in self.parts:
             arrays = tensors_of(compiler.compile(part))
             leaves |= {leaf: arrays[key] for leaf, key in keys(part).items()}
@@ -102,7 +102,7 @@ def _image(sum_product: str) -> Circuit:
 
 def _two_splits() -> Circuit:
     """A circuit whose products split alike, and of which one layer is read by two sums."""
-    leaves = [EmbeddingLayer([variable], 2, num_states=size) for variable, size in enumerate(SIZES)]
+    leaves: list[Layer] = [EmbeddingLayer([variable], 2, num_states=size) for variable, size in enumerate(SIZES)]
     left, right = HadamardLayer(2), HadamardLayer(2)
     sums: list[Layer] = [SumLayer(2, 2, weight_factory=normal) for _ in range(3)]
     products: list[Layer] = [HadamardLayer(2), HadamardLayer(2)]

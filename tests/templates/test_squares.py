@@ -144,11 +144,11 @@ def test_tensors_are_shared_with_the_parts() -> None:
 def test_squares_know_how_they_were_made() -> None:
     first, second = cp(SIZES, 2), cp(SIZES, 3)
     assert squared(first).operation is not None
-    assert squared(first).operation.operands == (first, first)  # type: ignore[union-attr]
+    assert squared(first).operation.operands == (first, first)
     complex_square = squared(SQUARES["complex"].parts[0])
     assert complex_square.operation is not None
-    assert complex_square.operation.operands[1].operation.operator == "conjugate"  # type: ignore[union-attr]
-    assert sum_of_squares([first, second]).operation.operator == "mixture"  # type: ignore[union-attr]
+    assert complex_square.operation.operands[1].operation.operator == "conjugate"
+    assert sum_of_squares([first, second]).operation.operator == "mixture"
 
 
 def test_inputs_that_circuits_share_are_multiplied_once() -> None:

@@ -248,7 +248,7 @@ def test_impossible_rows_are_refused() -> None:
     rows = torch.tensor([[0.0, NAN], [1.0, NAN]])
     for query in (sample, posterior, mean):
         with pytest.raises(InputError, match=r"row 1: the logarithm of the probability of the given values is"):
-            query(compiled, **({"given": rows} if query is sample else {"x": rows}))
+            query(compiled, *((1, rows) if query is sample else (rows,)))
     with pytest.raises(InputError, match=r"row 1, variable 0"):
         sample(compiled, given=torch.tensor([[0.0, NAN], [7.0, NAN]]))
     with pytest.raises(InputError, match=r"n is -1"):
@@ -284,7 +284,7 @@ def test_circuits_that_may_be_negative_are_refused_and_their_squares_are_advised
     compiled = plica.compile(multiply(circuit, cp(SIZES, 2)), semiring="signed-lse-sum")
     for query, advice in ((sample, "or ask its square, plica.templates.squared"), (mpe, "softmax, for instance\\)\\.")):
         with pytest.raises(StructuralPropertyError, match=advice):
-            query(compiled, **({} if query is sample else {"x": torch.full((1, 4), NAN)}))
+            query(compiled, *(() if query is sample else (torch.full((1, 4), NAN),)))
 
 
 def test_answers_follow_the_tensors_in_eval_mode() -> None:
