@@ -131,7 +131,7 @@ def test_squares_of_complex_circuits() -> None:
     c = Circuit([*layers, product, top], {product: layers, top: [product]}, [top])
     square = multiply(c, conjugate(c))
     p = where.compile(square)
-    x = np.stack(np.mgrid[:3, :3], axis=-1).reshape(-1, 2)
+    x = np.stack(list(np.mgrid[:3, :3]), axis=-1).reshape(-1, 2)
     tables = [np.asarray(layer.weight.output.initializer.value) for layer in layers]
     weight = np.asarray(top.weight.output.initializer.value)
     amplitudes = (tables[0][:, x[:, 0]] * tables[1][:, x[:, 1]]).T @ weight[0]
@@ -204,6 +204,7 @@ def test_probability_outside_of_the_support() -> None:
     for query in (kullback_leibler(p, q), entropy(p)):
         query.backward()
     grad = next(iter(p.parameters())).grad
+    assert grad is not None
     assert torch.isfinite(grad).all()
 
 
@@ -230,7 +231,10 @@ def split_over_two() -> Circuit:
     w = CategoricalLayer([2], 1, num_categories=3, probs_factory=exp_normal)
     rest = split([0, 1], [])
     product = HadamardLayer(1)
-    edges = {**{layer: rest.layer_inputs(layer) for layer in rest.inner_layers}, product: (rest.outputs[0], w)}
+    edges: dict[Any, Any] = {
+        **{layer: rest.layer_inputs(layer) for layer in rest.inner_layers},
+        product: (rest.outputs[0], w),
+    }
     return Circuit([*rest.layers, w, product], edges, [product])
 
 
@@ -262,7 +266,7 @@ def gaussians(mean: float, stddev: float) -> Circuit:
     low, high = (CategoricalLayer([0], 1, num_categories=2, probs=constant([row])) for row in np.eye(2))
     products = [HadamardLayer(1), HadamardLayer(1)]
     top = SumLayer(1, 1, 2, weight=tensor([[0.7, 1.1]]))
-    edges = {products[0]: [low, x], products[1]: [high, y], top: products}
+    edges: dict[Any, Any] = {products[0]: [low, x], products[1]: [high, y], top: products}
     return Circuit([x, y, low, high, *products, top], edges, [top])
 
 
