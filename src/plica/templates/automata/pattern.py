@@ -1,8 +1,8 @@
 r"""Regular expressions as position automata, whose states are the places of characters in the pattern.
 
 The dialect is that of Python's module `re`, which also says for which characters `.`, `\w` and `[^a-z]` stand. A
-pattern has characters, classes, groups, alternatives and repetitions; all else is refused. The libraries that make automata of
-patterns have dialects of their own: for them `[]a]` is empty, `é` no `\w`, or `.` a line break.
+pattern has characters, classes, groups, alternatives and repetitions; all else is refused. The libraries that make
+automata of patterns have dialects of their own: for them `[]a]` is empty, `é` no `\w`, or `.` a line break.
 
 >>> table = table_of("a(b|c)*", "abc")
 >>> table.following.tolist(), table.accepting.tolist()
