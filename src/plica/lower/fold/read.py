@@ -18,6 +18,7 @@ from plica.tracing.tracer import Tracer
 
 MAX_RUNS = 16  # joining more views than this costs more calls than one gather costs time
 _SPARSE = 2  # of an array with this many times as many folds as are read, those are taken before arrays are joined
+_FEW = 64  # folds whose copy costs no more than another call
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def read_folds(
     for number, read in wanted.items():
         array = arrays[number]
         kept: Sequence[int] = range(int(array.dims[0]))
-        if len(wanted) > 1 and _SPARSE * len(read) <= len(kept):  # joining all of its folds would copy many for few
+        if len(wanted) > 1 and _SPARSE * len(read) + _FEW <= len(kept):  # joining all of its folds would copy many for few
             kept = list(read)
             array = xp.take(array, index(np.asarray(kept, dtype=np.int64)), axis=0, nonnegative=True)
         place.update(((number, fold), start + at) for at, fold in enumerate(kept))
