@@ -50,7 +50,7 @@ def of_plica(formula: LogicalCircuit) -> Count:
 
     def count(false: Tensor, true: Tensor) -> Tensor:
         given = {"weights": torch.stack([false, true], dim=2).exp()}
-        return circuit(nothing_known, parameters=given).flatten()  # type: ignore[no-any-return]
+        return circuit(nothing_known, parameters=given).flatten()
 
     return count
 
@@ -76,7 +76,7 @@ def of_klay(clauses: Sequence[Sequence[int]], vtree: Vtree) -> Count:
     module = torch.vmap(circuit.to_torch_module(semiring="log", compile=False))
 
     def count(false: Tensor, true: Tensor) -> Tensor:
-        return module(true, false).flatten()  # type: ignore[no-any-return]
+        return module(true, false).flatten()
 
     return count
 
