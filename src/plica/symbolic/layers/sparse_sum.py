@@ -122,7 +122,7 @@ def _is_by_unit(array: Array | float, size: int) -> bool:
 def _read(xp: Namespace, units: Array, size: int, array: Array) -> Array:
     """Some units of a part of a value `(F, B, size)`, which may have a unit more; one for all units is unchanged."""
     is_by_unit = _is_by_unit(array, size) or _is_by_unit(array, size + 1)
-    return xp.take(array, units, axis=2) if is_by_unit else array
+    return array[:, :, units] if is_by_unit else array
 
 
 def _column(xp: Namespace, layer: SparseSumLayer, number: int, weight: Array) -> Array:
