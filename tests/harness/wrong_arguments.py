@@ -126,6 +126,7 @@ def _layer_calls() -> list[Call]:
         call(layers.CPTLayer, 2, 2, 2, _tensor(2, 2)),
         call(layers.TuckerLayer, 2, 2, 2, weight),
         call(layers.TensorDotLayer, 2, 2, 2, 2, _tensor(2, 2)),
+        call(layers.SparseSumLayer, 2, (layers.Term(0, (1, 0)),), 2, 2, _tensor(2, 1)),
         call(layers.histogram_edges, np.arange(9.0), 3),
     ]
 

@@ -67,8 +67,9 @@ def read_folds(
     for number, read in wanted.items():
         array = arrays[number]
         kept: Sequence[int] = range(int(array.dims[0]))
-        # joining all of its folds would copy many for few
-        if len(wanted) > 1 and _SPARSE * len(read) + _FEW <= len(kept):
+        if len(wanted) > 1 and _SPARSE * len(read) + _FEW <= len(
+            kept
+        ):  # joining all of its folds would copy many for few
             kept = list(read)
             array = xp.take(array, index(np.asarray(kept, dtype=np.int64)), axis=0, nonnegative=True)
         place.update(((number, fold), start + at) for at, fold in enumerate(kept))

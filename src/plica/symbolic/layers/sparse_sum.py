@@ -45,7 +45,7 @@ class SparseSumLayer(FieldsLayer, FusedLayer):
     """
 
     num_summed: int
-    terms: tuple[Term, ...]
+    terms: tuple[tuple[int, tuple[int, ...]], ...]
     num_left: int
     num_right: int
     weight: Parameter
@@ -53,7 +53,7 @@ class SparseSumLayer(FieldsLayer, FusedLayer):
     def __init__(
         self,
         num_summed: int,
-        terms: Sequence[Term],
+        terms: Sequence[tuple[int, tuple[int, ...]]],
         num_left: int = 1,
         num_right: int = 1,
         weight: ParameterLike | None = None,
@@ -61,8 +61,8 @@ class SparseSumLayer(FieldsLayer, FusedLayer):
         name = "SparseSumLayer"
         sizes = {"num_summed": num_summed, "num_left": num_left, "num_right": num_right}
         assign(self, **{setting: positive(name, setting, size) for setting, size in sizes.items()})
-        assign(self, terms=tuple(terms))
-        shape = (len(terms[0].units), len(terms))
+        assign(self, terms=tuple(Term(*term) for term in terms))
+        shape = (len(terms[0][1]), len(terms))
         assign(self, weight=choose_parameter(name, "weight", shape, weight, softmax_normal))
 
     @property
@@ -73,22 +73,22 @@ class SparseSumLayer(FieldsLayer, FusedLayer):
     @property
     def num_output_units(self) -> int:
         """The product of left, O and right."""
-        return self.num_left * len(self.terms[0].units) * self.num_right
+        return self.num_left * len(self.terms[0][1]) * self.num_right
 
     @property
     def arity(self) -> int:
         """The number of inputs."""
-        return 1 + max(term.input for term in self.terms)
+        return 1 + max(number for number, _ in self.terms)
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: SparseSumLayer, params: Params, inputs: Sequence[Value]) -> Value:
     weight, size = params.weight("weight"), layer.num_input_units
     values, padded = [], dict[int, Value]()
-    for number, term in enumerate(layer.terms):
+    for number, term in enumerate(Term(*term) for term in layer.terms):
         units, value = _units(layer, term), inputs[term.input]
         if -1 in term.units:
             value = padded.setdefault(term.input, _with_zero(xp, semiring, value, size))
-        read = tuple(_read(xp, units, size, array) for array in value)
+        read = tuple(_read(units, size, array) for array in value)
         column = weight.map(partial(_column, xp, layer, number))
         values.append(semiring.product(xp, read, semiring.from_weight(xp, column)))
     return semiring.total(xp, values)
@@ -119,10 +119,10 @@ def _is_by_unit(array: Array | float, size: int) -> bool:
     return not isinstance(array, float) and array.shape[2] == size and size > 1
 
 
-def _read(xp: Namespace, units: Array, size: int, array: Array) -> Array:
+def _read(units: Array, size: int, array: Array) -> Array:
     """Some units of a part of a value `(F, B, size)`, which may have a unit more; one for all units is unchanged."""
     is_by_unit = _is_by_unit(array, size) or _is_by_unit(array, size + 1)
-    return xp.take(array, units, axis=2) if is_by_unit else array
+    return array[:, :, units] if is_by_unit else array
 
 
 def _column(xp: Namespace, layer: SparseSumLayer, number: int, weight: Array) -> Array:
