@@ -4,7 +4,8 @@
 
 Each circuit learns 96 real numbers: Gaussians of each coordinate, and weights of all pairs of them. The mixture has
 weights that are positive. The others are squares of circuits whose weights may be negative, sums of such squares, and a
-square whose weights are complex. With a path, data and densities are drawn.
+square whose weights are complex. Which of them fits best depends on the points, the starts and the number of steps.
+With a path, data and densities are drawn.
 """
 
 import sys
