@@ -21,7 +21,7 @@ from plica.templates.data_modalities import image_data
 from plica.templates.pgms import hmm
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LONG = ("digit_sums",)  # which have tests of their own that train for less
+LONG = ("digit_sums", "squares_against_mixtures")  # which have tests of their own that train for less
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in LONG)
 
 
@@ -42,7 +42,7 @@ LAST_LINES = {
     "mixed_imputation": "cells: 178 x 14",
     "hmm": "the forward procedure in numpy finds the same: True",
     "neural_parameters": "leaves that the network gives: mean 0, spread 0, mean 1, spread 1, weight",
-    "squares_against_mixtures": "numbers of each circuit: 96",
+    "squares_against_mixtures": "numbers of each model: 294",
     "serving": "calls of [1, 7, 250] rows: 4 folds; after the swap 4 more",
 }
 
@@ -531,14 +531,32 @@ def test_digits_are_drawn_where_there_are_no_images(monkeypatch: pytest.MonkeyPa
 # Squares against mixtures
 
 
-@pytest.mark.full
-def test_densities_of_one_size_are_log_likelihoods() -> None:
-    """Nothing is asserted of which is best: that depends on the points, the starts and the number of steps."""
+def test_one_square_is_worse_than_a_mixture_and_two_are_better() -> None:
     example = load("squares_against_mixtures")
-    new = torch.as_tensor(example.spirals(5, seed=1), dtype=torch.float32)
-    models = example.likelihoods(example.spirals(200), steps=5)
-    assert {model.size for model in models.values()} == {96}
+    models, scores = example.compare(example.spirals, steps=100, count=20_000)
+    assert [example.size(model) for model in models.values()] == [294] * 4
+    assert scores["square"] + 0.01 < scores["mixture"]
+    assert scores["mixture"] + 0.02 < scores["complex square"]
+    assert scores["complex square"] + 0.01 < scores["sum of squares"]
+    grid = torch.cartesian_prod(torch.arange(example.SIDE), torch.arange(example.SIDE))
     for model in models.values():
-        with torch.no_grad():
-            expected = log_likelihood(model.density, new.double()).float()
-            torch.testing.assert_close(model.score(new), expected, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(log_likelihood(model, grid).exp().sum().item(), 1.0, atol=1e-4, rtol=0.0)
+
+
+@pytest.mark.full
+def test_densities_of_a_ring_and_of_spirals_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load("squares_against_mixtures").main(tmp_path / "densities.png")
+    lines = capsys.readouterr().out.splitlines()
+    ring, spirals = (
+        {
+            line.split(" of ")[0].partition(", ")[2]: float(line.split(": ")[1])
+            for line in lines
+            if line.startswith(name)
+        }
+        for name in ("ring", "spirals")
+    )
+    assert spirals["square"] < spirals["mixture"] < spirals["complex square"] < spirals["sum"]
+    others = [value for name, value in ring.items() if name != "square"]
+    assert ring["square"] < min(others) - 0.05
+    assert max(others) - min(others) < 0.03
+    assert (tmp_path / "densities.png").read_bytes()[1:4] == b"PNG"
