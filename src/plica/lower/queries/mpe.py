@@ -62,7 +62,9 @@ def mpe_bounds(circuit: Any, x: Any) -> Explanations:
         x: Rows `(R, D)`; NaN where an entry is missing.
 
     Returns:
-        The completions, their values and an upper bound of the largest: see `Explanations`.
+        The completions, their values and an upper bound of the largest: see `Explanations`. For squares, whose sums
+        have terms of any sign, each variable takes its most probable value (or its median, where it has no states)
+        given those before it, and the bound is that of absolute values.
 
     Raises:
         StructuralPropertyError, ShapeError, InputError, UnsupportedError: As for `mpe`.

@@ -194,6 +194,11 @@ class Numbers:
         self._totals: dict[Node, Scaled] = {}
         self._tables: dict[Node, tuple[Tensor, Tensor]] = {}
 
+    def absolute(self, circuit: TorchCircuit) -> Numbers:
+        """The absolute values of the parameters of inner layers."""
+        arrays = [{name: array.abs() for name, array in group.items()} for group in self._arrays]
+        return Numbers(self.graph, circuit, arrays)
+
     def _part(self, node: Node, name: str) -> Value:
         arrays = self._arrays[node[0]]
         return tuple(arrays[f"{name}.{part}"][node[1]][None] for part in ("direction", "size"))
@@ -201,7 +206,7 @@ class Numbers:
     def total(self, node: Node) -> Scaled:
         """The units of an input layer, summed or integrated: one row."""
         if node not in self._totals:
-            self._totals[node] = _scaled(self._part(node, "total"), self.dtype)
+            self._totals[node] = scaled_of(self._part(node, "total"), self.dtype)
         return self._totals[node]
 
     def table(self, node: Node) -> tuple[Tensor, Tensor]:
@@ -221,7 +226,7 @@ class Numbers:
         if self.has_table(node):
             table, size = self.table(node)
             return Scaled.of(table[values.long()], size.expand(len(values), 1))
-        return _scaled(self.function(node)(values.reshape(1, -1, 1)), self.dtype)
+        return scaled_of(self.function(node)(values.reshape(1, -1, 1)), self.dtype)
 
     def params(self, node: Node) -> Params:
         """The parameters of an input layer."""
@@ -320,7 +325,7 @@ class Rows:
             mantissas, log_scale = with_one_scale(inputs)
         else:
             mantissas = [scaled.mantissa for scaled in inputs]
-            log_scale = _total([scaled.log_scale for scaled in inputs])
+            log_scale = total_of([scaled.log_scale for scaled in inputs])
         return Scaled.of(self._body(node, mantissas), log_scale)
 
     def _body(self, node: Node, mantissas: Sequence[Tensor]) -> Tensor:
@@ -362,7 +367,7 @@ class Rows:
             if node == graph.output:
                 terms.append(self._one())
             mantissas, log_scale = with_one_scale(terms)
-            self._derivatives[node] = self._stamp_outside(node), Scaled.of(_total(mantissas), log_scale)
+            self._derivatives[node] = self._stamp_outside(node), Scaled.of(total_of(mantissas), log_scale)
 
     def _has_derivative(self, node: Node) -> bool:
         return node in self._derivatives and self._derivatives[node][0] == self._stamp_outside(node)
@@ -387,7 +392,7 @@ class Rows:
             others = [(place, self._value(child)) for place, child in enumerate(children) if child != node]
             for place, value in others:
                 read[place] = value.mantissa
-            log_scale = _total([log_scale, *(value.log_scale for _, value in others)])
+            log_scale = total_of([log_scale, *(value.log_scale for _, value in others)])
         count = max(len(derivative.mantissa), *map(len, read))
         with torch.enable_grad():
             inputs = [array.expand(count, -1).detach() for array in read]
@@ -396,7 +401,7 @@ class Rows:
             result = self._body(reader, inputs)
             given = derivative.mantissa.expand(count, -1).conj()
             grads = torch.autograd.grad(result, [inputs[place] for place in own], given)
-        return Scaled.of(_total([grad.conj() for grad in grads]), log_scale)
+        return Scaled.of(total_of([grad.conj() for grad in grads]), log_scale)
 
     def _ones(self, node: Node) -> Tensor:
         return torch.ones((1, self.graph.layer(node).num_output_units), dtype=self.numbers.dtype, device=self.x.device)
@@ -442,7 +447,7 @@ class Mixture:
         for end in ends.unbind(1):
             tables = [self._interval(node, size, end) for node, size in zip(self._nodes, self._sizes, strict=True)]
             terms = [(weights * table).sum(1) for weights, table in zip(self._weights, tables, strict=True)]
-            columns.append(_total(terms).real.expand(self.count))
+            columns.append(total_of(terms).real.expand(self.count))
         return torch.stack(columns, 1)
 
     def _interval(self, node: Node, size: Tensor, end: Tensor) -> Tensor:
@@ -474,16 +479,16 @@ class Mixture:
     def _moment(self, node: Node, name: str) -> Tensor:
         """A moment of each unit, `(1, K)`."""
         layer, row = self._numbers.graph.input_of(node)
-        moment: Tensor = _defined(self._numbers, node, getattr(row, name))(xp, layer, self._numbers.params(node))
+        moment: Tensor = defined(self._numbers, node, getattr(row, name))(xp, layer, self._numbers.params(node))
         return moment[:, :, 0].to(torch.float64)
 
     def _mixed(self, tables: Sequence[Tensor]) -> Tensor:
         """The weighted sums of the columns of tables `(C, K)`, as real numbers `(B, C)`."""
         terms = [weights @ table.T for weights, table in zip(self._weights, tables, strict=True)]
-        return _total(terms).real.expand(self.count, -1).clone()
+        return total_of(terms).real.expand(self.count, -1).clone()
 
 
-def _defined(numbers: Numbers, node: Node, rule: Any) -> Any:
+def defined(numbers: Numbers, node: Node, rule: Any) -> Any:
     """A column of the row of an input layer.
 
     Raises:
@@ -495,14 +500,15 @@ def _defined(numbers: Numbers, node: Node, rule: Any) -> Any:
     return rule
 
 
-def _total(terms: Sequence[Tensor]) -> Tensor:
+def total_of(terms: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors that broadcast."""
     total = terms[0]
     for term in terms[1:]:
         total = total + term
     return total
 
 
-def _scaled(value: Value, dtype: torch.dtype) -> Scaled:
+def scaled_of(value: Value, dtype: torch.dtype) -> Scaled:
     """Directions and sizes `(1, N, K)` as numbers with one scale for each of the N."""
     direction, size = (part[0] for part in value)
     counted = torch.where(direction == 0, -math.inf, size).amax(1, keepdim=True)

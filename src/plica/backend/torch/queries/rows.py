@@ -162,5 +162,5 @@ def refuse_signs(query: str, name: str) -> NoReturn:
     )
 
 
-OF_SQUARES = ("sample", "posterior", "mean", "variance", "quantile")
+OF_SQUARES = ("sample", "posterior", "mean", "variance", "quantile", "mpe_bounds")
 """The queries that squares answer by functions of their own (`squares.py`)."""

@@ -15,14 +15,15 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.chain_rule import LayerGraph, Mixture, Numbers, Rows
+from plica.backend.torch.queries.largest_sizes import largest_size
 from plica.backend.torch.queries.program import BYTES_AT_ONCE, parts, query_dtype
 from plica.backend.torch.queries.quantile import checked_levels, first_integer, first_number, layers_of, rounded_down
 from plica.backend.torch.queries.rows import check_known, check_total, count, device_of, floating, integer
-from plica.backend.torch.queries.values import cached, check_needs
+from plica.backend.torch.queries.values import cached, check_needs, log_values
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.lower.data import input_width, samples_dtype
-from plica.lower.queries.answers import Posterior
+from plica.lower.queries.answers import Explanations, Posterior
 from plica.lower.queries.likelihood import LOG_LIKELIHOOD
 from plica.lower.queries.posterior import with_states
 from plica.lower.queries.quantile import QUANTILE
@@ -224,6 +225,33 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     return answer.to(torch.int64 if whole else dtype).reshape(shape)
 
 
+@torch.no_grad()
+def mpe_bounds(circuit: TorchCircuit, x: Tensor) -> Explanations:
+    """See `plica.queries.mpe_bounds`."""
+
+    def of_rows(rows: Rows) -> tuple[Tensor, Tensor]:
+        missing, upper = rows.x.isnan(), largest_size(circuit, rows.numbers, rows.x)
+        for variable in rows.graph.order:
+            if bool(missing[:, variable].any()):
+                rows.set(variable, _likely(circuit, rows.mixture(variable)))
+        return rows.x, upper
+
+    data = circuit.checked(x, LOG_LIKELIHOOD.needs.carrier(circuit.semiring))
+    completed, upper = _of_all(circuit, "the most probable explanation", data, of_rows)
+    unread = sorted({*range(completed.shape[1])}.difference(circuit.scope))
+    completed[:, unread] = floating(data).double().nan_to_num(0.0)[:, unread]
+    completed = completed.to(_dtype(circuit, data))
+    found = log_values(circuit, completed)
+    return Explanations(completed, found, found, torch.maximum(found, upper.to(found.dtype)), False)
+
+
+def _likely(circuit: TorchCircuit, mixture: Mixture) -> Tensor:
+    """A value of large probability for each row, `(B,)`: the most probable state, or the median."""
+    if mixture.domain.num_states is not None:
+        return mixture.masses().argmax(1).double()
+    return _quantile(circuit, mixture, torch.full((mixture.count, 1), 0.5, dtype=torch.float64))[:, 0]
+
+
 def _refused(query: str) -> Callable[..., NoReturn]:
     """The function of a query that squares do not answer.
 
@@ -235,15 +263,15 @@ def _refused(query: str) -> Callable[..., NoReturn]:
         del arguments
         raise UnsupportedError(
             f"{circuit.compiled.query(query).name}: the circuit is made of squares, whose sums have terms of both "
-            "signs, so that no term has a probability of its own; ask for samples, log_likelihood, posterior, mean or "
-            "variance, or keep weights positive in place of squaring (softmax, for example)."
+            "signs, so that no term has a probability of its own; ask for samples, log_likelihood, mpe_bounds, "
+            "posterior, mean or variance, or keep weights positive in place of squaring (softmax, for example)."
         )
 
     return refuse
 
 
 SQUARES: Mapping[str, Callable[..., Any]] = {
-    **{function.__name__: function for function in (sample, posterior, mean, variance, quantile)},
-    **{query: _refused(query) for query in ("mpe", "mpe_bounds", "latent_posterior", "covariance")},
+    **{function.__name__: function for function in (sample, posterior, mean, variance, quantile, mpe_bounds)},
+    **{query: _refused(query) for query in ("mpe", "latent_posterior", "covariance")},
 }
 """The functions that answer queries of squares, by the names of the queries; others work as for all circuits."""
