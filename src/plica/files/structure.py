@@ -19,7 +19,9 @@ from plica.errors import FileFormatError, PlicaError, UnsupportedError
 from plica.files.budget import Budget
 from plica.files.modules import ModuleRecord, check_keys, check_modules, record_of
 from plica.files.schema import DAMAGED, cannot_rebuild, check, construct
+from plica.lower.checks import has_signs
 from plica.lower.leaves import leaf_keys, opaque_keys
+from plica.lower.queries.signs import is_never_negative
 from plica.symbolic import initializers, parameters
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
@@ -98,13 +100,15 @@ class CircuitRecord(GraphRecord):
 
     The class of a module, `package.Class`, tells the user which module to make; nothing is imported by this name.
     `data_scope` lists the variables with a column in the data, where these are not those of the scope. `complete` has
-    the layers that compute rows without missing variables, where these are others.
+    the layers that compute rows without missing variables, where these are others. `never_negative` says that no value
+    is negative although some number may be: the circuit is made of squares.
     """
 
     nodes: list[NodeRecord]
     modules: NotRequired[dict[str, ModuleRecord]]
     data_scope: NotRequired[list[int]]
     complete: NotRequired[GraphRecord]
+    never_negative: NotRequired[bool]
 
 
 _SHOWN = 100  # characters of a key that a message shows
@@ -158,6 +162,8 @@ def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, 
     structure: dict[str, Json] = {**encoder.graph(circuit), "nodes": encoder.nodes}
     if circuit.has_complete_form:
         structure["complete"] = encoder.graph(complete_form(circuit))
+    if has_signs(circuit) and is_never_negative(circuit):
+        structure["never_negative"] = True
     if encoder.modules:
         structure["modules"] = {key: record_of(module) for key, module in module_keys.items() if key in encoder.modules}
     if circuit.data_scope != circuit.scope:
@@ -197,6 +203,8 @@ def decode_circuit(
     check_keys(circuit, given_modules)
     if "complete" in structure:
         _give_complete_form(circuit, decoder.graph(structure["complete"], "circuit.complete", circuit.data_scope))
+    if structure.get("never_negative"):
+        circuit.remember_never_negative()
     return circuit
 
 

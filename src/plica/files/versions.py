@@ -17,7 +17,7 @@ VERSION = 5  # reading upgrades files of older versions to it
 
 def version_of(circuit: Json) -> int:
     """The oldest version that can express an encoded circuit; files state it, so that older readers can read them."""
-    if "complete" in circuit:
+    if "complete" in circuit or "never_negative" in circuit:
         return 5
     if "data_scope" in circuit:
         return 4
@@ -78,7 +78,7 @@ def _without_data_scope(_: Json) -> None:
 
 
 def _without_complete_form(_: Json) -> None:
-    """4 -> 5: a circuit may have other layers for rows without missing variables, and one of version 4 has none."""
+    """4 -> 5: a circuit may have layers for rows without missing variables, and say that it is never negative."""
 
 
 # version: the step from it to the next

@@ -118,6 +118,7 @@ class Circuit:
         self._operation = operation
         self._factors: Factors = {}
         self._complete_form: Circuit | None = None
+        self._is_never_negative = False
         for layer in self._layers:
             self._check_layer(layer)
         self._check_outputs()
@@ -187,6 +188,15 @@ class Circuit:
     def remember_complete_form(self, form: "Circuit") -> None:
         """Compute rows in which no variable is missing by another circuit, of the same tensors and values."""
         self._complete_form = form
+
+    @property
+    def is_known_never_negative(self) -> bool:
+        """Whether a file said that no value is negative, although some number may be."""
+        return self._is_never_negative
+
+    def remember_never_negative(self) -> None:
+        """Remember that no value is negative, as of circuits that are made of squares."""
+        self._is_never_negative = True
 
     @cached_property
     def scope(self) -> Scope:

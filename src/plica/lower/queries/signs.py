@@ -1,7 +1,7 @@
 """Which circuits are never negative: squares and what operators make of them, and circuits without negative weights.
 
 A square has weights of both signs. So that it describes a distribution follows from the operators that made it
-(`Circuit.operation`), and from no layer. A circuit that a file brings has lost them.
+(`Circuit.operation`), and from no layer. Of a circuit that a file brings the file says it.
 
 >>> from plica.symbolic.functional import integrate, multiply, power
 >>> from plica.templates.tensor_factorizations import cp
@@ -42,6 +42,8 @@ def _operands(circuit: Circuit) -> Sequence[Circuit]:
 
 def _is_proven(circuit: Circuit, proven: dict[Circuit, bool]) -> bool:
     operation = circuit.operation
+    if circuit.is_known_never_negative:
+        return True
     if operation is not None:
         are_proven = [proven[operand] for operand in operation.operands]
         match operation.operator:
