@@ -15,7 +15,7 @@ from plica.symbolic.dtypes import DataType
 from plica.symbolic.functional import conjugate, integrate, multiply
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, HadamardLayer, KroneckerLayer, Layer, SumLayer
-from plica.symbolic.parameters import Parameter, TensorParameter
+from plica.symbolic.parameters import ClampParameter, Parameter, TensorParameter
 from plica.symbolic.semirings import Bound, Semiring
 from tests.harness.pairwise import flagged
 
@@ -124,6 +124,25 @@ def test_some_rows_are_not_proven_and_are_right() -> None:
             unproven = ~proven(compiled, x)
             np.testing.assert_allclose(compiled(x)[unproven], exact(compiled, x)[unproven], rtol=1e-6)
     assert any(0 < share < 1 for share in shares)
+
+
+def test_large_negative_numbers_below_a_known_bound_are_not_proven() -> None:
+    """A factor of -1e30 makes up for one that underflows; all that is known of it is that it is not positive."""
+
+    def tensor(numbers: Any) -> Parameter:
+        leaf = TensorParameter(*np.shape(numbers), initializer=ConstantTensorInitializer(np.array(numbers)))
+        return Parameter.from_input(leaf)
+
+    clamped = Parameter.from_unary(ClampParameter((2, 1), vmax=0.0), tensor([[-1e30], [-1e-30]]))
+    layers: list[Layer] = [
+        EmbeddingLayer([0], 2, num_states=1, weight=clamped),
+        CategoricalLayer([1], 2, num_categories=2, logits=tensor([[-101.3, 0.0], [0.0, 0.0]])),
+    ]
+    product, total = HadamardLayer(2), SumLayer(2, 1, weight=tensor([[1.0, 1.0]]))
+    described = Circuit([*layers, product, total], {product: layers, total: [product]}, [total])
+    compiled = TorchCompiler("signed-lse-sum", dtype="float32").compile(described)
+    x = torch.tensor([[0, 0]])
+    np.testing.assert_allclose(compiled(x).real.item(), compiled.double()(x).real.item(), rtol=1e-5)
 
 
 def cancelling() -> Circuit:
