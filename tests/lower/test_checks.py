@@ -1,5 +1,7 @@
 """Negative weights are refused in log space, wherever they can be known."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,12 +9,14 @@ import torch
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.functional import concatenate, evidence, integrate, multiply, rename, simplify, smooth
 from plica.symbolic.layers import (
     CategoricalLayer,
     ConstantValueLayer,
     EmbeddingLayer,
     EvidenceLayer,
     GaussianLayer,
+    HadamardLayer,
     SumLayer,
 )
 from plica.symbolic.parameters import ConstantParameter, MixingWeightParameter, Parameter, ReferenceParameter
@@ -79,3 +83,24 @@ def test_circuits_without_variables_are_looked_at_too(leaf) -> None:
             TorchCompiler("lse-sum").compile(chain(layer))()
         found = TorchCompiler("signed-lse-sum").compile(chain(layer))()
         assert found.exp().real.flatten()[0].item() == pytest.approx(1.0 if layer is seen else 0.5)
+
+
+@pytest.mark.parametrize("semiring", ["max-product", "max-sum", "min-plus", "boolean"])
+@pytest.mark.parametrize(
+    "derived",
+    [
+        lambda integral: rename(integral, {1: 3}),
+        lambda integral: multiply(integral, integral),
+        lambda integral: evidence(simplify(integral), {1: 0}),
+        lambda integral: concatenate([integral, smooth(integral)]),
+    ],
+)
+def test_what_is_made_of_an_integral_is_refused_where_nothing_is_added(derived: Any, semiring: str) -> None:
+    leaves = [coin([0], 2), coin([1], 2)]
+    product = HadamardLayer(2)
+    circuit = Circuit([*leaves, product], {product: leaves}, [product])
+    compiler = TorchCompiler(semiring)
+    compiler.compile(circuit)
+    with pytest.raises(UnsupportedError, match=r"integrate adds and integrates real numbers over \{0\}"):
+        compiler.compile(derived(integrate(circuit, [0])))
+    compiler.compile(derived(evidence(circuit, {0: 1})))

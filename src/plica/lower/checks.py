@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.errors import UnsupportedError
+from plica.graph.order import topological_order
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.call_parameters import CallParameters
@@ -104,18 +105,27 @@ def check_operation(circuit: Circuit, semiring: Semiring) -> None:
     """Refuse an integral in an algebra whose sum is another one: it would neither be a sum nor the largest number.
 
     Raises:
-        UnsupportedError: The circuit is an integral over some variables.
+        UnsupportedError: The circuit, or one that it was made from, is an integral over some variables.
     """
-    operation, algebra = circuit.operation, semiring.algebra
-    if operation is None or operation.operator not in ("integrate", "marginal"):
+    algebra = semiring.algebra
+    if algebra.reduction is Reduction.INTEGRATE:
         return
-    gone = operation.operands[0].scope - circuit.scope
-    if gone and algebra.reduction is not Reduction.INTEGRATE:
-        raise UnsupportedError(
-            f"{operation.operator} adds and integrates real numbers over {gone!s}, which the algebra {algebra.name} of "
-            f"semiring={semiring.name!r} does not; leave these variables out of the data instead (NaN), or compile "
-            "with semiring='lse-sum'."
-        )
+    for origin in topological_order([circuit], operands_of):
+        operation = origin.operation
+        if operation is None or operation.operator not in ("integrate", "marginal"):
+            continue
+        gone = operation.operands[0].scope - origin.scope
+        if gone:
+            raise UnsupportedError(
+                f"{operation.operator} adds and integrates real numbers over {gone!s}, which the algebra "
+                f"{algebra.name} of semiring={semiring.name!r} does not; leave these variables out of the data instead "
+                "(NaN), or compile with semiring='lse-sum'."
+            )
+
+
+def operands_of(circuit: Circuit) -> tuple[Circuit, ...]:
+    """The circuits from which a circuit was made."""
+    return () if circuit.operation is None else circuit.operation.operands
 
 
 def _check_complex(layer: str, name: str, semiring: Semiring, built_in: Layer | None) -> None:

@@ -468,7 +468,7 @@ def _as_array(part: Tracer | float, numbers: Tracer) -> Tracer:
     """A part of a value besides its `numbers (F, B, K)`, as an array with an axis of folds."""
     folds = numbers.dims[0]
     if isinstance(part, float):
-        return xp.full((folds, 1, 1), part, dtype=numbers.dtype)
+        return xp.full((folds, 1, 1), part, dtype=xp.real(numbers).dtype)  # of complex numbers it is a bound
     # a body may multiply the values of all folds by one constant
     return part if part.dims[0] == folds else xp.broadcast_to(part, (folds, *part.dims[1:]))
 

@@ -14,8 +14,8 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.functional import conjugate, integrate, multiply
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import EmbeddingLayer, HadamardLayer, KroneckerLayer, Layer, SumLayer
-from plica.symbolic.parameters import Parameter, TensorParameter
+from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, HadamardLayer, KroneckerLayer, Layer, SumLayer
+from plica.symbolic.parameters import ClampParameter, Parameter, TensorParameter
 from plica.symbolic.semirings import Bound, Semiring
 from tests.harness.pairwise import flagged
 
@@ -126,6 +126,25 @@ def test_some_rows_are_not_proven_and_are_right() -> None:
     assert any(0 < share < 1 for share in shares)
 
 
+def test_large_negative_numbers_below_a_known_bound_are_not_proven() -> None:
+    """A factor of -1e30 makes up for one that underflows; all that is known of it is that it is not positive."""
+
+    def tensor(numbers: Any) -> Parameter:
+        leaf = TensorParameter(*np.shape(numbers), initializer=ConstantTensorInitializer(np.array(numbers)))
+        return Parameter.from_input(leaf)
+
+    clamped = Parameter.from_unary(ClampParameter((2, 1), vmax=0.0), tensor([[-1e30], [-1e-30]]))
+    layers: list[Layer] = [
+        EmbeddingLayer([0], 2, num_states=1, weight=clamped),
+        CategoricalLayer([1], 2, num_categories=2, logits=tensor([[-101.3, 0.0], [0.0, 0.0]])),
+    ]
+    product, total = HadamardLayer(2), SumLayer(2, 1, weight=tensor([[1.0, 1.0]]))
+    described = Circuit([*layers, product, total], {product: layers, total: [product]}, [total])
+    compiled = TorchCompiler("signed-lse-sum", dtype="float32").compile(described)
+    x = torch.tensor([[0, 0]])
+    np.testing.assert_allclose(compiled(x).real.item(), compiled.double()(x).real.item(), rtol=1e-5)
+
+
 def cancelling() -> Circuit:
     """A number that is exactly zero for one state, and read by a sum that is not."""
     numbers = TensorParameter(2, 2, initializer=ConstantTensorInitializer(np.array([[1.0, 2.0], [1.0, 1.0]])))
@@ -164,6 +183,25 @@ def test_gradients_are_those_of_logarithms(semiring: str, optimize: bool, is_com
     expected = torch.autograd.grad(exact(compiled, x).real.sum(), leaves)
     for gradient, other in zip(gradients, expected, strict=True):
         torch.testing.assert_close(gradient, other, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_folds_of_two_groups_with_and_without_a_scale(dtype: torch.dtype) -> None:
+    draw = Draw(0, is_complex=True, tiny=1.0)
+    tables = [EmbeddingLayer([variable], 2, num_states=2, weight_factory=draw) for variable in (0, 1)]
+    masses = [CategoricalLayer([variable], 2, num_categories=2) for variable in (0, 1)]
+    products, total = [HadamardLayer(2), HadamardLayer(2)], SumLayer(2, 1, 2, weight_factory=draw)
+    edges: dict[Layer, list[Layer]] = {
+        products[0]: [tables[0], masses[1]],
+        products[1]: [masses[0], tables[1]],
+        total: list(products),
+    }
+    described = Circuit([*tables, *masses, *edges], edges, [total])
+    compiled = TorchCompiler("complex-lse-sum", dtype=dtype).compile(described)
+    x = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])
+    assert bool(proven(compiled, x).all())
+    error = apart(compiled(x).detach().to(torch.complex128), exact(copy.deepcopy(compiled).double(), x).detach())
+    assert float(error.max()) < ROUNDING[dtype]
 
 
 @pytest.mark.parametrize("semiring", SEMIRINGS)

@@ -28,7 +28,7 @@ from plica.graph.order import topological_order
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
 from plica.lower.arrays import InitializerRows
-from plica.lower.checks import check_semiring
+from plica.lower.checks import check_semiring, operands_of
 from plica.lower.compiled import CircuitCompiler
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.layer_map import CompiledLayer
@@ -179,7 +179,7 @@ class TorchCompiler(OperatorMethods):
         compiled = self.circuits.find(circuit)
         if compiled is None:
             with self._compiling:
-                *operands, _ = topological_order([circuit], _operands)
+                *operands, _ = topological_order([circuit], operands_of)
                 made = [self._added(operand) for operand in operands if not self._can_wait(operand)]
                 compiled = self._added(circuit)
                 compiled.remember_origin(self._keeping_none(), tuple(made))
@@ -412,8 +412,3 @@ class TorchCompiler(OperatorMethods):
         raise KeyError(
             "the tensor holds no parameters of circuits that this compiler compiled; pass one of their parameters"
         )
-
-
-def _operands(circuit: Circuit) -> tuple[Circuit, ...]:
-    """The circuits from which a circuit was made."""
-    return () if circuit.operation is None else circuit.operation.operands

@@ -31,8 +31,9 @@ def _from_log(xp: Namespace, x: Array) -> Value:
 
 
 def _from_weight(xp: Namespace, weight: Weight) -> Value:
-    if math.isfinite(weight.most):
-        return with_bounds(weight.linear, 0.0, max(weight.most, 1.0), weight.lost)
+    most = max(weight.most, -weight.least)  # of absolute values
+    if math.isfinite(most):
+        return with_bounds(weight.linear, 0.0, max(most, 1.0), weight.lost)
     if weight.in_directions is not None:
         direction, size = weight.directions
         mantissa, exponent = of_logs(xp, size)
