@@ -144,6 +144,15 @@ def test_squares_of_complex_circuits() -> None:
     np.testing.assert_allclose(found.item(), (shares * np.array([1.0, 2j, -1.0])[x[:, 1]]).sum(), rtol=1e-9)
 
 
+def test_imaginary_constants_are_not_zero() -> None:
+    states = CategoricalLayer([0], 1, num_categories=2, probs=constant([[0.25, 0.75]]))
+    p = context().compile(Circuit([states], {}, [states]))
+    terms = [EmbeddingLayer([0], 1, num_states=2, weight=constant([row])) for row in ([1j, 2j], [1.0, 3.0])]
+    top = SumLayer(1, 1, 2, weight=constant([[1.0, 1.0]]))
+    mean = expectation(p, Circuit([*terms, top], {top: terms}, [top]))
+    np.testing.assert_allclose(mean.item(), 0.25 * (1 + 1j) + 0.75 * (3 + 2j), rtol=1e-9)
+
+
 def unit_of(*shape: int, seed: int) -> TensorParameter:
     """A complex tensor."""
     rng = np.random.default_rng(seed)

@@ -177,6 +177,12 @@ def test_words_are_counted_exactly() -> None:
         (lambda: DFA.contains_any(["ab"], 0), ShapeError, "at least one symbol"),
         (lambda: DFA.contains_any(["ab"], UNHASHABLE), InputError, r"a symbol needs a hash, found \[1\]"),
         (lambda: DFA.contains_any(["ad"], LETTERS), InputError, "'d' is no symbol of the alphabet 'abc'"),
+        (
+            lambda: DFA.contains_any(["a"], {"a", "b"}),
+            DTypeError,
+            "alphabet .* of type set, which has no order; sort it",
+        ),
+        (lambda: DFA.contains_in_order({"a", "b"}, LETTERS), DTypeError, "words .* of type set, which has no order"),
         (lambda: DFA.contains_any([[3]], 3), InputError, r"3 is no symbol of the alphabet range\(0, 3\)"),
         (lambda: DFA.contains_any([[-1]], 3), InputError, "-1 is no symbol"),
         (lambda: DFA.contains_any("ab", LETTERS), DTypeError, r"a sequence of words, .* write \['ab'\]"),

@@ -3,6 +3,7 @@
 import itertools
 import random
 import re
+import time
 from collections.abc import Callable
 
 import pytest
@@ -110,3 +111,14 @@ def test_long_patterns() -> None:
     assert DFA.from_regex("(ab|c){,1000}", LETTERS).num_states == 2001
     assert DFA.from_regex("|".join(["abc" * 10, "cab" * 10] * 20), LETTERS).count(30) == 2
     assert DFA.from_regex("(" * 50 + "a" + ")*" * 50, LETTERS).num_states == 1
+
+
+def test_long_texts_take_no_quadratic_time() -> None:
+    """A quadratic search for the states that lead to acceptance takes half a minute for these letters."""
+    letters = "abcdefghijklmnopqrstuvwxyz "
+    text = "".join(letters[(at * at * 7 + at // 3) % 27] for at in range(8000))
+    start = time.process_time()
+    automaton = DFA.from_regex(text, letters)
+    assert automaton.num_states == 8001
+    assert automaton.accepts(text)
+    assert time.process_time() - start < 5.0

@@ -85,7 +85,8 @@ def _constant_of(parameter: Parameter) -> Any:
         if isinstance(node, ParameterInput):
             leaf = dereferenced(node)
             assert isinstance(leaf, ConstantParameter), "all leaves are constants"
-            values[node] = np.broadcast_to(np.asarray(leaf.value, float), (1, *leaf.shape))
+            numbers = np.asarray(leaf.value)
+            values[node] = np.broadcast_to(numbers.astype(np.result_type(numbers, float)), (1, *leaf.shape))
         else:
             values[node] = node.evaluate(namespace, *(values[child] for child in parameter.node_inputs(node)))
     return np.asarray(values[parameter.output])

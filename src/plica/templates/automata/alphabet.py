@@ -8,13 +8,13 @@
 """
 
 import operator
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, KeysView, Set
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, TypeAlias, final
 
-from plica.arguments import elements, known, shown
-from plica.errors import InputError, ShapeError
+from plica.arguments import elements, found, known, shown
+from plica.errors import DTypeError, InputError, ShapeError
 
 Symbols: TypeAlias = "str | int | Iterable[Hashable] | Alphabet"
 
@@ -42,7 +42,7 @@ class Alphabet:
         Raises:
             ShapeError: There is no symbol.
             InputError: A symbol stands twice, or has no hash.
-            DTypeError: `given` is none of these.
+            DTypeError: `given` is none of these, or a set, which has no order.
         """
         if isinstance(given, Alphabet):
             return given
@@ -87,9 +87,20 @@ class Alphabet:
         )
 
 
+def ordered(owner: str, name: str, value: Any) -> tuple[Any, ...]:
+    """The items of a sequence whose order has a meaning.
+
+    Raises:
+        DTypeError: The value is no sequence, or a set.
+    """
+    if isinstance(value, Set) and not isinstance(value, KeysView):
+        raise DTypeError(f"{owner}: {name} must be a sequence, {found(value)}, which has no order; sort it")
+    return elements(owner, name, value)
+
+
 def _symbols(given: Any) -> str | range | tuple[Hashable, ...]:
     if isinstance(given, str):
         return given
     if isinstance(given, Integral):
         return range(int(given))
-    return elements("DFA", "the alphabet", given)
+    return ordered("DFA", "the alphabet", given)

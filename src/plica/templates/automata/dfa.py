@@ -16,7 +16,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import numbers_of
 from plica.templates.automata import pattern as patterns
 from plica.templates.automata import words as searches
-from plica.templates.automata.alphabet import Alphabet, Symbols
+from plica.templates.automata.alphabet import Alphabet, Symbols, ordered
 from plica.templates.automata.build import chain
 from plica.templates.automata.table import Booleans, Integers, Table, complete, minimal, product, trimmed
 
@@ -125,8 +125,11 @@ class DFA:
         Raises:
             ShapeError: There is no word, or an empty one.
             InputError: A symbol that the alphabet does not have.
+            DTypeError: The words are no sequence, or a set.
         """
         letters = Alphabet.of(alphabet)
+        if not isinstance(words, str):
+            words = ordered("DFA.contains_in_order", "words", words)
         return cls._of(searches.in_order(_words("contains_in_order", words, letters), len(letters)), letters)
 
     @classmethod

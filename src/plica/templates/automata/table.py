@@ -59,12 +59,7 @@ def trimmed(table: Table) -> Table:
     States are numbered as a breadth-first search from the start finds them, and the start is state 0.
     """
     classes, class_of = symbol_classes(table.following)
-    alive = table.accepting.copy()
-    while True:
-        more = alive | (alive[classes] & (classes >= 0)).any(axis=1)
-        if (more == alive).all():
-            break
-        alive = more
+    alive = _alive(classes, table.accepting)
     kept, seen = [table.start], {-1, table.start}
     for state in kept:  # which grows
         for target in dict.fromkeys(classes[state].tolist()):
@@ -74,6 +69,23 @@ def trimmed(table: Table) -> Table:
     number = np.full(len(classes) + 1, -1)  # of the state -1 too
     number[kept] = np.arange(len(kept))
     return Table(number[classes[kept]][:, class_of], table.accepting[kept], 0)
+
+
+def _alive(following: Integers, accepting: Booleans) -> Booleans:
+    """From which states a word leads to acceptance, `(Q,)`: a search against the transitions, from accepting states."""
+    sources: list[dict[int, None]] = [{} for _ in following]
+    for state, row in enumerate(following.tolist()):
+        for target in row:
+            if target >= 0:
+                sources[target][state] = None
+    alive = accepting.tolist()
+    waiting = np.flatnonzero(accepting).tolist()
+    for target in waiting:  # which grows
+        for state in sources[target]:
+            if not alive[state]:
+                alive[state] = True
+                waiting.append(state)
+    return np.array(alive)
 
 
 def minimal(table: Table) -> Table:
