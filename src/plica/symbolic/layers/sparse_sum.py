@@ -9,10 +9,12 @@ SparseSumLayer(arity=1, 4 -> 3)
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from plica.arguments import elements, integer
+from plica.errors import InputError
 from plica.symbolic.layers.base import FieldsLayer, FusedLayer, assign, choose_parameter, positive
 from plica.symbolic.layers.rows import FusedRow
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterLike, softmax_normal
@@ -42,6 +44,9 @@ class SparseSumLayer(FieldsLayer, FusedLayer):
         weight: `(O, number of terms)`.
         num_left: The size of the slowest axis of units, which stays.
         num_right: The size of the fastest axis of units, which stays.
+
+    Raises:
+        InputError: There are no terms, they are for different numbers of sums, or read units that are not there.
     """
 
     num_summed: int
@@ -61,8 +66,8 @@ class SparseSumLayer(FieldsLayer, FusedLayer):
         name = "SparseSumLayer"
         sizes = {"num_summed": num_summed, "num_left": num_left, "num_right": num_right}
         assign(self, **{setting: positive(name, setting, size) for setting, size in sizes.items()})
-        assign(self, terms=tuple(Term(*term) for term in terms))
-        shape = (len(terms[0][1]), len(terms))
+        assign(self, terms=_checked_terms(name, terms, self.num_summed))
+        shape = (len(self.terms[0][1]), len(self.terms))
         assign(self, weight=choose_parameter(name, "weight", shape, weight, softmax_normal))
 
     @property
@@ -79,6 +84,32 @@ class SparseSumLayer(FieldsLayer, FusedLayer):
     def arity(self) -> int:
         """The number of inputs."""
         return 1 + max(number for number, _ in self.terms)
+
+
+def _checked_terms(name: str, terms: Any, num_summed: int) -> tuple[Term, ...]:
+    """Terms that name inputs and units which may be there, the same number of units each."""
+    checked = []
+    for term in elements(name, "terms", terms):
+        parts = elements(name, "each term", term)
+        if len(parts) != 2:
+            raise InputError(
+                f"{name}: each term is an input and its units, found {term!r:.60}; give Term(0, (3, 0, 1))"
+            )
+        units = tuple(integer(name, "each unit", unit) for unit in elements(name, "the units of a term", parts[1]))
+        checked.append(Term(integer(name, "the input of a term", parts[0]), units))
+    counts = list(dict.fromkeys(len(term.units) for term in checked))
+    if len(counts) != 1 or not counts[0]:
+        raise InputError(
+            f"{name}: terms need one unit for each of the sums, at least one term of one sum, found units of "
+            f"{counts or 'no'} sums; give each term as many units"
+        )
+    wrong = [unit for term in checked for unit in term.units if not -1 <= unit < num_summed]
+    if wrong or any(term.input < 0 for term in checked):
+        what = f"unit {wrong[0]}" if wrong else f"input {min(term.input for term in checked)}"
+        raise InputError(
+            f"{name}: there is no {what}; units are -1, for none, or 0 to {num_summed - 1}, and inputs count from 0"
+        )
+    return tuple(checked)
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: SparseSumLayer, params: Params, inputs: Sequence[Value]) -> Value:
