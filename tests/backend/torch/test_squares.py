@@ -13,6 +13,7 @@ from plica.backend.torch.queries import SamplingQuery
 from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.pipeline import PipelineContext
 from plica.queries import (
+    cdf,
     covariance,
     latent_posterior,
     log_likelihood,
@@ -20,6 +21,7 @@ from plica.queries import (
     mpe,
     mpe_bounds,
     posterior,
+    probability,
     quantile,
     sample,
     variance,
@@ -40,6 +42,7 @@ from plica.symbolic.parameters import normal
 from plica.templates import squared
 from plica.templates.pgms import hmm
 from plica.templates.tensor_factorizations import cp
+from tests.harness.circuits import constant
 from tests.harness.squares import SIGNED, SIZES, SQUARES
 from tests.harness.statistics import assert_distribution, frequencies
 
@@ -98,6 +101,39 @@ def test_posteriors_are_ratios(name: str) -> None:
                 first = [int(np.searchsorted(table.cumsum(), level)) for level in levels]
                 assert quantile(compiled, variable, levels, rows[number : number + 1]).tolist() == [first]
     assert means.isnan().sum() == 0
+
+
+@pytest.mark.parametrize("name", cases(SQUARES))
+def test_boxes_have_the_sums_of_their_states(name: str) -> None:
+    compiled, joint = SQUARES[name].compile()
+    shares = joint / joint.sum()
+    below = shares
+    for axis in range(shares.ndim):
+        below = below.cumsum(axis)
+    states = torch.from_numpy(SQUARES[name].states).double()
+    np.testing.assert_allclose(cdf(compiled, states).numpy(), below.ravel(), rtol=0, atol=1e-9)
+    low = torch.tensor([[1.0, NAN, 0.0, 1.0]], dtype=torch.float64)
+    high = torch.tensor([[1.0, 1.0, NAN, 2.0]], dtype=torch.float64)
+    inside = shares[1, :2, :, 1:].sum()
+    np.testing.assert_allclose(probability(compiled, low, high).item(), inside, atol=1e-9)
+
+
+@pytest.mark.parametrize("semiring", ["complex-lse-sum", "signed-lse-sum", "sum-product"])
+def test_boxes_that_cancel_have_probability_zero(semiring: str) -> None:
+    """Rounding makes some of these squares negative."""
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        table, weight = rng.normal(size=(4, 3)), rng.normal(size=4)
+        weight[3] = -(weight[:3] @ table[:3, 0]) / table[3, 0]
+        states, total = (
+            EmbeddingLayer([0], 4, num_states=3, weight=constant(table)),
+            SumLayer(4, 1, weight=constant([weight])),
+        )
+        square = squared(Circuit([states, total], {total: [states]}, [total]))
+        compiled = plica.compile(square, semiring=semiring, dtype="float64")
+        first, last = torch.zeros((1, 1), dtype=torch.float64), torch.full((1, 1), 2.0, dtype=torch.float64)
+        assert 0 <= cdf(compiled, first).item() < 1e-12
+        assert cdf(compiled, last).item() == pytest.approx(1.0)
 
 
 def test_seeds_decide_and_parts_do_not(monkeypatch: pytest.MonkeyPatch) -> None:

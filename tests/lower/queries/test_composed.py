@@ -385,6 +385,7 @@ def test_backdoor() -> None:
         (({2: 1}, {1: 1}, []), InputError, "adjustment has no variables"),
         (({2: 5}, {1: 1}, [0]), InputError, "variable 2"),
         (({2: math.nan}, {1: 1}, [0]), InputError, "a value is NaN"),
+        (({2: 1j}, {1: 1}, [0]), DTypeError, "values of variables are real numbers; found complex"),
         (({2: rows}, {1: rows[:3]}, [0]), ShapeError, r"found shapes \(4,\), \(3,\)"),
         (([2], {1: 1}, [0]), DTypeError, "expected values of variables as treatment"),
     ):

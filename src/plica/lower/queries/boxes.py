@@ -73,7 +73,7 @@ def lower_boxes(
 
     Args:
         folded: The circuit.
-        semiring: The number format.
+        semiring: The number format, whose results are logarithms: complex ones of numbers with signs.
         dtype: The dtype of the parameters and the results.
         ends_dtype: The dtype of `low` and `high`, floats. NaN or an infinity is no end.
         owners: The leaves of Programs that were lowered before.
@@ -82,7 +82,7 @@ def lower_boxes(
     with scope.trace.active():
         low, high = (scope.argument(name, ("b", input_width(folded.described)), ends_dtype) for name in ("low", "high"))
         outputs = scope.read(layer_values(scope, Boxes(scope, low, high)), list(folded.out_fold_idx))
-        logs = xp.permute_dims(semiring.to_log(xp, outputs), (1, 0, 2))
+        logs = xp.permute_dims(semiring.result(xp, outputs), (1, 0, 2))
     return Lowered.of(scope, [logs])
 
 

@@ -139,9 +139,12 @@ def contracted(xp: Namespace, semiring: Semiring, terms: Value, table: Weight) -
     """Terms `(F, B, C)` times a table `(F, K, C)`, whose numbers may be too large for a float if it has logarithms."""
     if table.in_logs is None or table.most <= 1.0:
         return semiring.contract(xp, [terms], table)
-    largest = float(xp.finfo(table.log(xp).dtype).max)
-    shift = xp.stop_gradient(xp.clip(xp.max(table.log(xp), axis=-1, keepdims=True), -largest, largest))  # (F, K, 1)
-    parts = semiring.contract(xp, [terms], from_logs(xp, table.log(xp) - shift))
+    has_signs = table.least < 0.0 and table.in_directions is not None  # negative numbers have no logarithms
+    direction, size = table.directions if has_signs else (None, table.log(xp))
+    largest = float(xp.finfo(size.dtype).max)
+    shift = xp.stop_gradient(xp.clip(xp.max(size, axis=-1, keepdims=True), -largest, largest))  # (F, K, 1)
+    scaled = from_logs(xp, size - shift) if direction is None else Weight.of(direction * xp.exp(size - shift))
+    parts = semiring.contract(xp, [terms], scaled)
     return semiring.product(xp, parts, semiring.from_log(xp, xp.matrix_transpose(shift)))
 
 

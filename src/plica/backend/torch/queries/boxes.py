@@ -10,7 +10,15 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import device_of, floating
-from plica.backend.torch.queries.values import carried, check_needs, in_parts, log_total, real_logs
+from plica.backend.torch.queries.values import (
+    carried,
+    check_needs,
+    in_parts,
+    is_square,
+    log_total,
+    real_logs,
+    squared_logs,
+)
 from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.fold.groups import FoldedCircuit
@@ -50,7 +58,8 @@ def _inside(circuit: TorchCircuit, needs: Needs, low: Tensor, high: Tensor) -> T
         return lower_boxes(folded, semiring, dtype, as_dtype(low.dtype), leaves)
 
     program = carried(circuit, ("boxes", low.dtype), lower)
-    logs = real_logs(in_parts(lambda *ends: program(circuit, *ends), program.rows_at_once, low, high)[:, 0, 0])
+    logs = in_parts(lambda *ends: program(circuit, *ends), program.rows_at_once, low, high)[:, 0, 0]
+    logs = squared_logs(logs) if is_square(circuit) else real_logs(logs)
     return (logs - log_total(circuit)).exp().clamp(max=1)  # where the box holds everything it is 1 but for rounding
 
 

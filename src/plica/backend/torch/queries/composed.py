@@ -117,9 +117,12 @@ def _described(circuit: TorchCircuit, query: Query[Composed], operand: Any) -> C
 def _rows(circuit: TorchCircuit, what: str, values: Mapping[int, Any], device: torch.device) -> Tensor:
     """Rows `(B, D)` with these values, and NaN in all other columns; one row if all values are numbers."""
     try:
-        columns = {variable: torch.as_tensor(value, device=device).double() for variable, value in values.items()}
+        columns = {variable: torch.as_tensor(value, device=device) for variable, value in values.items()}
     except (TypeError, ValueError, RuntimeError) as error:
         raise DTypeError(f"{what}: the values of variables are numbers, or arrays of them ({error}).") from None
+    if any(column.is_complex() for column in columns.values()):
+        raise DTypeError(f"{what}: the values of variables are real numbers; found complex ones.")
+    columns = {variable: column.double() for variable, column in columns.items()}
     sizes = dict.fromkeys(column.shape[0] for column in columns.values() if column.ndim == 1)
     if len(sizes) > 1 or any(column.ndim > 1 for column in columns.values()):
         shapes = ", ".join(str(tuple(column.shape)) for column in columns.values())
