@@ -288,18 +288,14 @@ class Nest:
         n = int(self.rng.integers(1, 4))
         if (table.values.shape[0] * table.units) ** n > 30:
             return None
-        result = table
-        # power(c, n) squares: units of c^3 are those of c times c^2
-        exponent, square, total = n, table, None
+        exponent, square, total = n, table, None  # units in the order of repeated squaring: c^3 is c times c^2
         while exponent:
             if exponent % 2:
                 total = square if total is None else total.times(square)
             exponent //= 2
             if exponent:
                 square = square.times(square)
-        result = total
-        assert result is not None
-        return power(c, n), result
+        return power(c, n), total or table
 
     def _some(self, table: Table) -> list[int]:
         return [variable for variable in table.scope if self.chance(0.5)]
