@@ -209,17 +209,29 @@ def decode_circuit(
 
 
 def _give_complete_form(circuit: Circuit, form: Circuit) -> None:
-    """Let a circuit compute complete rows by another one, if that has its shape, variables and tensors."""
+    """Let a circuit compute complete rows by another one, if that has its shape, variables, values and tensors."""
     shapes = [(len(graph.outputs), graph.outputs[0].num_output_units, graph.scope) for graph in (circuit, form)]
     if shapes[0] != shapes[1]:
         raise FileFormatError(
             f"circuit.complete: expected {shapes[0][0]} outputs of {shapes[0][1]} units over {shapes[0][2]!s}, found "
             f"{shapes[1][0]} of {shapes[1][1]} over {shapes[1][2]!s}; {DAMAGED}"
         )
+    domains = form.domains
+    for variable, domain in circuit.domains.items():
+        if not _has_all(domains[variable], domain):  # an index would be out of range
+            raise FileFormatError(
+                f"circuit.complete: variable {variable} is of {domain.name} in the circuit, and of "
+                f"{domains[variable].name} here; {DAMAGED}"
+            )
     others = [key for tensor, key in leaf_keys(form).items() if tensor not in leaf_keys(circuit)]
     if others:
         raise FileFormatError(f"circuit.complete: the circuit does not have the tensor of {others[0]!r}; {DAMAGED}")
     circuit.remember_complete_form(form)
+
+
+def _has_all(domain: Domain, other: Domain) -> bool:
+    """Whether a domain has all values of another one, but for a bound of real numbers."""
+    return domain.least <= other.least and other.most <= domain.most and (other.whole or not domain.whole)
 
 
 def _index(number: int, length: int, where: str, item: str) -> int:

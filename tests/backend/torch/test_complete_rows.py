@@ -22,7 +22,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.functional import condition, integrate, mixture, multiply, normalize, power, simplify
 from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, HadamardLayer, Layer, SumLayer
-from plica.symbolic.parameters import Parameter, TensorParameter, normal, softmax_normal
+from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, normal, softmax_normal
 from tests.harness.pairwise import flagged
 
 STATES, VARIABLES = 3, 4
@@ -362,6 +362,19 @@ def test_layers_of_complete_rows_with_other_tensors_are_refused() -> None:
     object.__setattr__(product, "_complete_form", multiply(other, other))
     structure, arrays = encode_circuit(product)
     with pytest.raises(FileFormatError, match=r"circuit\.complete: the circuit does not have the tensor of"):
+        decode_circuit(structure, arrays)
+
+
+def test_layers_of_complete_rows_with_fewer_states_are_refused() -> None:
+    layer, other = (
+        EmbeddingLayer([0], 1, num_states=3),
+        EmbeddingLayer([0], 1, weight=ConstantParameter(1, 2, value=1.0)),
+    )
+    c = Circuit([layer], {}, [layer])
+    product = multiply(c, c)
+    object.__setattr__(product, "_complete_form", Circuit([other], {}, [other]))
+    structure, arrays = encode_circuit(product)
+    with pytest.raises(FileFormatError, match=r"circuit\.complete: variable 0 is of 3 states in the circuit, and of 2"):
         decode_circuit(structure, arrays)
 
 
