@@ -1,7 +1,9 @@
 """Queries that are compositions of operators, against tables of all states and quadrature."""
 
 import copy
+import gc
 import math
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -655,3 +657,21 @@ def test_marginals_of_circuits_are_asked_like_others() -> None:
     binomial = BinomialLayer([0], 1, total_count=4)
     q = Asked.of(where, Circuit([binomial], {}, [binomial]))
     close(entropy(q.compiled), entropy_of(q.shares))
+
+
+def test_a_circuit_keeps_its_last_compositions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from plica.backend.torch.queries import composed
+
+    monkeypatch.setattr(composed, "_KEPT", 3)
+    layer = CategoricalLayer([0], 1, num_categories=2)
+    p = plica.compile(Circuit([layer], {}, [layer]), dtype="float64")
+    functions, answers = [], []
+    for number in range(6):
+        table = EmbeddingLayer([0], 1, num_states=2, weight=constant(np.array([[0.0, float(number)]])))
+        described = Circuit([table], {}, [table])
+        functions.append(weakref.ref(described))
+        answers.append(float(expectation(p, described).detach()))
+    np.testing.assert_allclose(answers, np.arange(6.0) * answers[1], rtol=1e-12)
+    del described, table
+    gc.collect()
+    assert [function() is None for function in functions] == [True] * 3 + [False] * 3

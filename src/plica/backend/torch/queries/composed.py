@@ -23,6 +23,9 @@ from plica.lower.queries.query import Composed, Query
 from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit
 
+_KEPT = 64
+"""Compositions that a circuit keeps: each holds its other circuits."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ def compose(
     given = {} if settings is None else dict(settings)
 
     def make() -> _Answering:
+        _make_room(circuit)
         rules = compiler.compilation_rules
         composition = query.policy.compose(Operands(what, rules.operators, rules.layers.own), *described, **given)
 
@@ -90,6 +94,13 @@ def compose(
     scalar = values is not None and all(torch.as_tensor(value).ndim == 0 for value in values.values())
     dtype = getattr(torch, query_dtype(circuit).value)
     return (answer[0] if scalar else answer).to(dtype.to_complex() if answer.is_complex() else dtype)
+
+
+def _make_room(circuit: TorchCircuit) -> None:
+    """Forget the oldest compositions of a circuit, so that with a new one it keeps `_KEPT`."""
+    kept = [key for key, item in list(circuit.queries.items()) if isinstance(item, _Answering)]
+    for key in kept[: max(0, len(kept) + 1 - _KEPT)]:
+        circuit.queries.pop(key, None)
 
 
 def _described(circuit: TorchCircuit, query: Query[Composed], operand: Any) -> Circuit:
