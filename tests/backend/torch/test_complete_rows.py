@@ -19,7 +19,7 @@ from plica.errors import FileFormatError
 from plica.files.structure import decode_circuit, encode_circuit
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.functional import condition, integrate, mixture, multiply, normalize, power, simplify
+from plica.symbolic.functional import condition, integrate, mixture, multiply, normalize, power, simplify, smooth
 from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, HadamardLayer, Layer, SumLayer
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, normal, softmax_normal
@@ -92,6 +92,7 @@ def test_values_are_those_of_the_operands_and_their_sums(semiring: str, fold: bo
             lambda a, b: a * a / 2 + 2 * a * b,
         ),
         "simpler": (simplify(multiply(first, second)), lambda a, b: a * b),
+        "smooth": (smooth(multiply(first, second)), lambda a, b: a * b),
         "part": (integrate(multiply(first, second), [1]), lambda a, b: summed(a * b, [1])),
         "last": (integrate(power(first, 2), [3]), lambda a, _: summed(a * a, [3])),
     }

@@ -42,6 +42,7 @@ def smoothed(circuit: Circuit, operation: CircuitOperation) -> Circuit:
                     factor = _ones(builder, ones, circuit, lacking, child.num_output_units)
                     read[at] = builder.add(HadamardLayer(child.num_output_units, 2), read[at], factor)
         images[layer] = builder.add(layer.copyref(), *read)
+        builder.keep_factors(circuit, layer, images[layer])
     return builder.circuit([images[layer] for layer in circuit.outputs], operation)
 
 
