@@ -414,3 +414,13 @@ def test_native_code_of_a_square(semiring: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(
             module.marginal(floats), square(torch.from_numpy(floats)).detach().numpy(), rtol=1e-9, atol=1e-12
         )
+
+
+@pytest.mark.parametrize("semiring", ["sum-product", "lse-sum", "signed-lse-sum"])
+def test_transforms_map_over_rows_of_a_product(semiring: str) -> None:
+    c = densities()
+    with PipelineContext(semiring=semiring, dtype="float64") as context:
+        square = context.compile(multiply(c, c))
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(5, 3)))
+    mapped = torch.func.vmap(lambda row: square(row[None])[0, 0, 0])(x)
+    torch.testing.assert_close(mapped, square(x)[:, 0, 0], rtol=1e-9, atol=1e-12)

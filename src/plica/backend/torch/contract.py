@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plica.backend.torch.logs import transforms_active
+
 _BLOCK = 1 << 20
 """Bytes of one block of the outer product for each thread; it stays in a core's second-level cache."""
 
@@ -119,7 +121,7 @@ def _in_blocks(x: Tensor, y: Tensor) -> bool:
     if x.device.type != "cpu" or torch.compiler.is_compiling() or x.is_complex():
         return False
     large = x.shape[1] > _FEW_ROWS and x.numel() * y.shape[2] * x.element_size() > _block_size()
-    return large and not any(torch._C._functorch.is_functorch_wrapped_tensor(factor) for factor in (x, y))
+    return large and not transforms_active()
 
 
 def _block_size() -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plica.backend.torch.logs import finite, is_abstract
+from plica.backend.torch.logs import finite, is_abstract, transforms_active
 
 
 def log_normal(x: Tensor, mean: Tensor, log_stddev: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def log_normal(x: Tensor, mean: Tensor, log_stddev: Tensor) -> Tensor:
 
     Shapes: three that broadcast, and what they broadcast to.
     """
-    if not torch.is_grad_enabled() or any(map(is_abstract, (x, mean, log_stddev))):
+    if not torch.is_grad_enabled() or any(map(is_abstract, (x, mean, log_stddev))) or transforms_active():
         return _density(_traced_standard(x, mean, _precision(log_stddev)), log_stddev)
     result: Tensor = _LogNormal.apply(x, mean, log_stddev)  # type: ignore[no-untyped-call]
     return result

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from plica.backend.torch.logs import transforms_active
 from plica.errors import BoundsError, ZeroDivisorError
 from plica.ops.divisions import BY_ZERO
 from plica.ops.indexing import outside_message
@@ -94,7 +95,6 @@ def _selected(x: Tensor, axis: int, index: Tensor) -> Tensor:
 
 
 # None has a public name; where a version of torch lacks one, arrays are copied.
-_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _trace_recorded = getattr(torch._C, "_get_tracing_state", lambda: True)
 _dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 _mode_of = getattr(torch._C, "_get_dispatch_mode", lambda _: True)
@@ -112,7 +112,7 @@ def may_write(*tensors: Tensor) -> bool:
 
 def is_transformed() -> bool:
     """Whether a transform of torch.func, or differentiation along the way, is at work."""
-    return _transforms_active() or getattr(forward_ad, "_current_level", 0) >= 0
+    return transforms_active() or getattr(forward_ad, "_current_level", 0) >= 0
 
 
 def is_traced(*tensors: Tensor) -> bool:
@@ -132,10 +132,10 @@ def update(
         if mode == "add" and isinstance(position, Tensor) and position.ndim == 1:
             return _rows_added(x, axis, position, values, in_place=in_place)
         # Mapped by vmap, torch's select_scatter has wrong gradients.
-        if mode == "set" and isinstance(position, int) and not in_place and not _transforms_active():
+        if mode == "set" and isinstance(position, int) and not in_place and not transforms_active():
             position = _checked(position, axis, x.shape[axis])
             return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, position)
-    if _transforms_active():
+    if transforms_active():
         x = _mapped_like(x, values, *indices)
     result = x if in_place else x.clone(memory_format=torch.contiguous_format)
     part, arrays, axes = _part(result, at, indices)

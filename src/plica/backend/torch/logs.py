@@ -1,11 +1,16 @@
 """Logarithms of sums that take zeros as they come: `-inf` in value, 0 in gradient, and no NaN."""
 
+from collections.abc import Callable
 from functools import reduce
 
 import torch
 from torch import Tensor
 
 from plica.ir.dtypes import headroom_of
+
+# It has no public name; where a version of torch lacks it, a transform may be active.
+transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+"""Whether a transform of torch.func is: then no `autograd.Function` without `setup_context` runs, whatever it takes."""
 
 
 def is_abstract(x: Tensor) -> bool:

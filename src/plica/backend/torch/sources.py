@@ -22,6 +22,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Module, Parameter
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from plica.backend.torch.logs import transforms_active
 from plica.constants.changes.tensors import SMALL
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -195,14 +196,11 @@ def facts_of(tensor: Tensor) -> dict[Hashable, Any] | None:
     return _SEALED.get(tensor.untyped_storage())
 
 
-_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-
-
 def wants_gradient(tensors: Sequence[Tensor]) -> bool:
     """Whether a derivative by one of the tensors is needed now, or a transform of torch.func maps over one."""
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return True
-    if _transforms_active() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+    if transforms_active() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
         return True
     is_forward = getattr(forward_ad, "_current_level", 0) >= 0
     return is_forward and any(
