@@ -21,7 +21,11 @@ from plica.templates.data_modalities import image_data
 from plica.templates.pgms import hmm
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LONG = ("digit_sums", "squares_against_mixtures")  # which have tests of their own that train for less
+LONG = (
+    "constrained_generation",
+    "digit_sums",
+    "squares_against_mixtures",
+)  # which have tests of their own that train for less
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in LONG)
 
 

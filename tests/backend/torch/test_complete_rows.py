@@ -102,6 +102,8 @@ def test_values_are_those_of_the_operands_and_their_sums(semiring: str, fold: bo
             condition(multiply(first, second), {0: 1}),
             lambda a, b: _given_first(a * b),
         )
+    if not fold or semiring.startswith("complex"):  # they take longer to compile
+        made = {name: made[name] for name in ("product", "mixture", "part")}
     with PipelineContext(semiring=semiring, dtype="float64", fold=fold, optimize=optimize) as context:
         a, b = (linear(context.compile(circuit), torch.from_numpy(ROWS)) for circuit in (first, second))
         for name, (circuit, by_definition) in made.items():
