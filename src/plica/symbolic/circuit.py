@@ -229,7 +229,8 @@ class Circuit:
             return self
         inputs = {layer: self._inputs[layer] for layer in self._live}
         live = Circuit(self._live, inputs, self._outputs, data_scope=self._data_scope)
-        live._factors = self._factors
+        live._factors, live._complete_form = self._factors, self._complete_form
+        live._is_never_negative = self._is_never_negative
         return live
 
     @property

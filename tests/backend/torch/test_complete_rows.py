@@ -18,10 +18,11 @@ from plica import queries
 from plica.errors import FileFormatError
 from plica.files.structure import decode_circuit, encode_circuit
 from plica.pipeline import PipelineContext
-from plica.symbolic.circuit import Circuit
+from plica.symbolic.circuit import Circuit, CircuitOperation
 from plica.symbolic.functional import condition, integrate, mixture, multiply, normalize, power, simplify, smooth
 from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, HadamardLayer, Layer, SumLayer
+from plica.symbolic.operators.complete import complete_form
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, normal, softmax_normal
 from tests.harness.pairwise import flagged
 
@@ -340,6 +341,21 @@ def test_a_model_file_keeps_how_complete_rows_are_computed(make: str, tmp_path: 
     again = plica.load(tmp_path / "again.plica")
     np.testing.assert_array_equal(linear(again, rows), linear(compiled, rows))
     assert again.compiled.complete_work == compiled.compiled.complete_work
+
+
+def test_the_live_layers_of_a_loaded_circuit_keep_how_complete_rows_are_computed() -> None:
+    square = multiply(*[tables(4)] * 2)
+    unread = CategoricalLayer([0], 3, num_categories=3)
+    padded = Circuit.from_operation(
+        [*square.layers, unread],
+        square.layers_inputs,
+        square.outputs,
+        operation=CircuitOperation("multiply", ()),
+        factors=square.factors,
+    )
+    loaded = decode_circuit(*encode_circuit(padded))
+    assert loaded.live is not loaded
+    assert complete_form(loaded.live) is complete_form(loaded)
 
 
 @pytest.mark.parametrize(

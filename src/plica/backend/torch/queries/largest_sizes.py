@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.chain_rule import Node, Numbers, Scaled, defined, scaled_of, total_of, with_one_scale
+from plica.backend.torch.queries.layer_numbers import Node, Numbers, Scaled, defined, scaled_of
 from plica.eager import namespace as xp
 from plica.symbolic.semirings import COMPLEX_LSE_SUM
 
@@ -31,17 +31,8 @@ def largest_size(circuit: TorchCircuit, numbers: Numbers, x: Tensor) -> Tensor:
     for node, children in graph.children.items():  # each after its inputs
         if not children:
             values[node] = _of_input(numbers, node, x)
-            continue
-        inputs = [values[child] for child in children]
-        if graph.adds[node]:
-            mantissas, log_scale = with_one_scale(inputs)
         else:
-            mantissas = [scaled.mantissa for scaled in inputs]
-            log_scale = total_of([scaled.log_scale for scaled in inputs])
-        count = max(map(len, mantissas))
-        read = [mantissa.expand(count, -1)[None].to(numbers.dtype) for mantissa in mantissas]
-        units = sizes.function(node)(*read).expand(1, count, -1)[0]
-        values[node] = Scaled.of(units.real.abs(), log_scale)
+            values[node] = _absolute(sizes.inner(node, [values[child] for child in children]))
     output = values[graph.output]
     return (output.mantissa.log() + output.log_scale)[:, 0].expand(len(x))
 

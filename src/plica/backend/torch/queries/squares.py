@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.chain_rule import LayerGraph, Mixture, Numbers, Rows
+from plica.backend.torch.queries.chain_rule import Mixture, Rows
 from plica.backend.torch.queries.largest_sizes import largest_size
+from plica.backend.torch.queries.layer_numbers import LayerGraph, Numbers
 from plica.backend.torch.queries.program import BYTES_AT_ONCE, parts, query_dtype
 from plica.backend.torch.queries.quantile import checked_levels, first_integer, first_number, layers_of, rounded_down
 from plica.backend.torch.queries.rows import check_known, check_total, count, device_of, floating, integer
