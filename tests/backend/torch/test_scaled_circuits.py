@@ -13,6 +13,7 @@ import torch
 
 from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.scoring import Batch
 from plica.lower import cascade
 from plica.lower.fold.groups import fold_circuit
 from plica.queries import posterior
@@ -114,7 +115,7 @@ MAY_BE_ZERO = ("rare weights", "zeros", "overflow")
 
 def proven(compiled: Any, x: torch.Tensor) -> torch.Tensor:
     """The rows that the scaled path proves right."""
-    _, mask = compiled._run(SCALED, x)
+    _, mask = compiled._run(SCALED, Batch(x))
     return mask
 
 
@@ -131,7 +132,7 @@ def test_every_row_is_the_oracles(name: str, dtype: torch.dtype, always: None) -
     data_ = torch.from_numpy(x)
     assert int((~proven(compiled, data_)).sum()) == CASES[name][1]
     np.testing.assert_allclose(compiled(data_).detach(), expected, rtol=BOUND[dtype], atol=BOUND[dtype])
-    exact = compiled._run(compiled.semiring, data_).detach()
+    exact = compiled._run(compiled.semiring, Batch(data_)).detach()
     np.testing.assert_allclose(exact, expected, rtol=BOUND[dtype], atol=BOUND[dtype])
     for row in range(len(x)):  # alone, and in another order
         np.testing.assert_allclose(compiled(data_[row : row + 1])[0].detach(), expected[row], rtol=BOUND[dtype])
@@ -152,7 +153,7 @@ def test_gradients_are_finite_and_those_of_log_space(
         optimize = False  # the product of its weights is no float
     compiled, x = compile_case(name, dtype, optimize)
     found = []
-    for score in (compiled, lambda data_: compiled._run(compiled.semiring, data_)):
+    for score in (compiled, lambda data_: compiled._run(compiled.semiring, Batch(data_))):
         compiled.zero_grad()
         result = score(torch.from_numpy(x))
         result.masked_fill(result.isneginf(), 0).sum().backward()
@@ -188,7 +189,10 @@ def test_missing_values_beside_underflow(dtype: torch.dtype, always: None) -> No
     assert mask.any()
     assert not mask.all()
     np.testing.assert_allclose(
-        found, compiled._run(compiled.semiring, torch.from_numpy(x)).detach(), rtol=BOUND[dtype], atol=BOUND[dtype]
+        found,
+        compiled._run(compiled.semiring, Batch(torch.from_numpy(x))).detach(),
+        rtol=BOUND[dtype],
+        atol=BOUND[dtype],
     )
     np.testing.assert_allclose(found[5], 0, atol=BOUND[dtype])
 
@@ -198,9 +202,9 @@ def calls(compiled: Any, x: torch.Tensor) -> list[tuple[str, int]]:
     made = []
     original = compiled._run
 
-    def run(semiring, *arguments, **settings):
-        made.append((semiring.name, len(arguments[0])))
-        return original(semiring, *arguments, **settings)
+    def run(semiring, batch, watch):
+        made.append((semiring.name, len(batch.x)))
+        return original(semiring, batch, watch)
 
     compiled._run = run
     compiled(x)

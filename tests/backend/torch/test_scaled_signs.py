@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.backend.torch.given import NOTHING_GIVEN
+from plica.backend.torch.scoring import Batch
 from plica.lower import cascade
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
@@ -66,12 +66,12 @@ def circuit(draw: Draw, variables: int = 12, units: int = 3) -> Circuit:
 
 
 def exact(compiled: Any, x: torch.Tensor) -> torch.Tensor:
-    result: torch.Tensor = compiled._exact(compiled.semiring, x, watch=None, given=NOTHING_GIVEN)
+    result: torch.Tensor = compiled._exact(compiled.semiring, Batch(x), None)
     return result
 
 
 def proven(compiled: Any, x: torch.Tensor) -> torch.Tensor:
-    _, holds = compiled._run(compiled.semiring.faster[0].semiring, x)
+    _, holds = compiled._run(compiled.semiring.faster[0].semiring, Batch(x))
     held: torch.Tensor = holds
     return held
 
@@ -221,6 +221,6 @@ def test_a_total_is_tried_too(semiring: str) -> None:
         patch.setattr(type(compiled), "_run", noting)
         value = compiled()
     assert [carrier.name for carrier in seen] == [f"scaled-{semiring.partition('-')[0]}"]
-    reference = compiled._exact(compiled.semiring, watch=None, given=NOTHING_GIVEN)
+    reference = compiled._exact(compiled.semiring, Batch(), None)
     torch.testing.assert_close(value, reference, rtol=1e-10, atol=1e-10)
     assert float(value.detach().imag.abs().max()) < 1e-9

@@ -6,7 +6,7 @@ numbers for each row; the number of axes alone tells which of them it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -208,9 +208,3 @@ def _widens(dtype: torch.dtype, wanted: torch.dtype) -> bool:
     if wanted.is_floating_point:
         return dtype in _FLOATS and torch.promote_types(dtype, wanted) == wanted
     return not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
-
-
-def split_rows(x: Tensor, given: GivenTensors, size: int) -> Sequence[tuple[Tensor, GivenTensors]]:
-    """Rows of data in parts, each with what is given for it."""
-    slices = [slice(start, start + size) for start in range(0, len(x), size)]
-    return [(x[rows], given.rows(rows)) for rows in slices]

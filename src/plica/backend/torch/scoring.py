@@ -14,7 +14,7 @@ from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.garbage import without_collection
-from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenTensors, split_rows
+from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenTensors
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.program_module import ProgramModule
 from plica.backend.torch.reals import real_dtype
@@ -40,6 +40,30 @@ _PART = 2**24
 memory anew from the system at each call."""
 _LEAST_ROWS = 16  # of a part: fewer would read the weights too often
 _INPUTS = ("bool", "int", "float")
+
+
+class Batch(NamedTuple):
+    """Rows that are computed together.
+
+    Args:
+        x: `(B, D)`; None of circuits without variables.
+        given: The parameters of the call.
+        complete: Whether no variable is missing in any row.
+    """
+
+    x: Tensor | None = None
+    given: GivenTensors = NOTHING_GIVEN
+    complete: bool = False
+
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The arguments of a Program that scores them."""
+        return self.given.tensors if self.x is None else (*self.given.tensors, self.x)
+
+    def rows(self, index: Tensor | slice, *, complete: bool | None = None) -> Batch:
+        """Those of some rows."""
+        assert self.x is not None, "it has rows"
+        return Batch(self.x[index], self.given.rows(index), self.complete if complete is None else complete)
 
 
 class _Verdict(NamedTuple):
@@ -141,16 +165,19 @@ class ScoringModule(ProgramModule):
         """The symbolic tensors of given names, for lowering."""
         return self._givable.leaves(names)
 
-    def _parts(self, x: Tensor, given: GivenTensors, *, complete: bool) -> Sequence[tuple[Tensor, GivenTensors]]:
+    def _parts(self, batch: Batch) -> Sequence[Batch]:
         """Rows that are computed together: on the CPU in parts, but all of them where gradients are enabled."""
+        x = batch.x
+        assert x is not None, "it has rows"
         if len(x) <= _LEAST_ROWS or torch.is_grad_enabled() or self._holds:
-            return ((x, given),)
-        if not x.is_cpu or given.is_abstract or is_abstract(x):
-            return ((x, given),)
-        widest = self.compiled.work_of(complete=complete).widest
+            return (batch,)
+        if not x.is_cpu or batch.given.is_abstract or is_abstract(x):
+            return (batch,)
+        widest = self.compiled.work_of(complete=batch.complete).widest
         rows = max(_LEAST_ROWS, _PART // (widest * self._real.itemsize))
         count = -(-len(x) // rows)
-        return split_rows(x, given, -(-len(x) // count)) if count > 1 else ((x, given),)
+        size = -(-len(x) // count)
+        return [batch.rows(slice(start, start + size)) for start in range(0, len(x), size)] if count > 1 else (batch,)
 
     def _carrier(self, names: GivenNames, *, some_zero: bool = True) -> Semiring:
         """The number format of a call: the semiring, or the one with the derivatives at learned weights that are 0.
@@ -171,10 +198,12 @@ class ScoringModule(ProgramModule):
 
     def _score(self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The values of rows."""
+        batch = Batch(x, given)
 
         def of_rows(rows: Tensor | None, complete: bool) -> Tensor:
-            chosen = (x, given) if rows is None else (x[rows], given.rows(rows))
-            return self._of_rows(semiring, chosen[0], watch, chosen[1], complete=complete)
+            chosen = batch._replace(complete=complete) if rows is None else batch.rows(rows, complete=complete)
+            results = [self._of_part(semiring, part, watch) for part in self._parts(chosen)]
+            return results[0] if len(results) == 1 else torch.cat(results)
 
         return self.by_completeness(x, of_rows)
 
@@ -201,51 +230,42 @@ class ScoringModule(ProgramModule):
         read = x if self._columns is None else x[:, self._columns]
         return read.isnan().any(dim=1).logical_not()
 
-    def _of_rows(
-        self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors, *, complete: bool
-    ) -> Tensor:
-        """The values of rows, all of which are `complete` or may not be, in parts."""
-        parts = [
-            self._of_part(semiring, part, watch, some, complete=complete)
-            for part, some in self._parts(x, given, complete=complete)
-        ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def _of_part(
-        self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors, *, complete: bool
-    ) -> Tensor:
+    def _of_part(self, semiring: Semiring, batch: Batch, watch: Watch | None) -> Tensor:
         """The result of the Program of `semiring`; of scaled numbers wherever their error bound allows it."""
-        exact = partial(self._exact, semiring, watch=watch, complete=complete)
+        x = batch.x
+        assert x is not None, "it has rows"
         if not semiring.faster or self._holds or is_abstract(x):
-            return exact(x, given=given)
-        of_weights = watch is not None and not given.names
-        for stage in self.stages(semiring, x, of_weights=of_weights, complete=complete):
+            return self._exact(semiring, batch, watch)
+        of_weights = watch is not None and not batch.given.names
+        for stage in self.stages(semiring, x, of_weights=of_weights, complete=batch.complete):
             if stage.bound is Bound.OF_WEIGHTS:
                 assert watch is not None, "its weights are constant"
-                ready = self._bounded(stage.semiring, x, watch, complete=complete)
+                ready = self._bounded(stage.semiring, batch, watch)
                 if ready is not None:
                     return ready.first(x)
             elif stage.bound is Bound.OF_ROWS:
-                result, holds = self._run(stage.semiring, x, watch=watch, given=given, complete=complete)
+                result, holds = self._run(stage.semiring, batch, watch)
                 if is_abstract(holds):
                     break
                 rows = rows_without(holds)
                 if len(rows) and not bool((_sizes(result.detach()[rows]) < torch.inf).all()):
                     break  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
-                return computed_again([result], [0], rows, lambda rows: [exact(x[rows], given=given.rows(rows))])[0]
-        return exact(x, given=given)
+                return computed_again(
+                    [result], [0], rows, lambda rows: [self._exact(semiring, batch.rows(rows), watch)]
+                )[0]
+        return self._exact(semiring, batch, watch)
 
     def _of_no_data(self, semiring: Semiring, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The value of a circuit without variables; of scaled numbers if their error bound allows it."""
-        exact = partial(self._exact, semiring, watch=watch, given=given)
+        batch = Batch(given=given)
         if not semiring.faster or self._holds or is_abstract(self._real) or given.is_abstract:
-            return exact()
+            return self._exact(semiring, batch, watch)
         for stage in self.stages(semiring, self._real, 1):
             if stage.bound is Bound.OF_ROWS:
-                result, holds = self._run(stage.semiring, watch=watch, given=given)
+                result, holds = self._run(stage.semiring, batch, watch)
                 proven: bool = not is_abstract(holds) and bool(holds.all())
-                return result if proven else exact()
-        return exact()
+                return result if proven else self._exact(semiring, batch, watch)
+        return self._exact(semiring, batch, watch)
 
     def stages(
         self,
@@ -261,12 +281,14 @@ class ScoringModule(ProgramModule):
         device = x.device.type
         return self.compiled.stages(semiring, count, device, smallest, of_weights=of_weights, complete=complete)
 
-    def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch, *, complete: bool) -> Ready | None:
+    def _bounded(self, carrier: Semiring, batch: Batch, watch: Watch) -> Ready | None:
         """A Program whose error bound holds for all rows by the constant weights; None if it fails."""
-        kind = x.dtype, self._real.dtype, complete  # the watched tensors have the dtypes that they had
+        x = batch.x
+        assert x is not None, "it has rows"
+        kind = x.dtype, self._real.dtype, batch.complete  # the watched tensors have the dtypes that they had
         verdict = self._verdicts.get(kind)
         if verdict is None or verdict.watch() is not watch:
-            key = self._key(carrier, x.dtype, complete=complete)
+            key = self._key(carrier, x.dtype, complete=batch.complete)
             verdict = self._verdicts[kind] = self._verdict(key, x[:0], watch)
         if verdict.ready is None:
             return None
@@ -283,24 +305,16 @@ class ScoringModule(ProgramModule):
             return fails  # each call would compute the bound, as the policy has no room for it
         return fails._replace(ready=ref(ready)) if bool(ready(no_rows)[1]) else fails
 
-    def _exact(
-        self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors, complete: bool = False
-    ) -> Tensor:
+    def _exact(self, semiring: Semiring, batch: Batch, watch: Watch | None) -> Tensor:
         """The result of the Program of `semiring`, which is right for all rows."""
-        result: Tensor = self._run(semiring, *x, watch=watch, given=given, complete=complete)
+        result: Tensor = self._run(semiring, batch, watch)
         return result
 
-    def _run(
-        self,
-        semiring: Semiring,
-        *x: Tensor,
-        watch: Watch | None = None,
-        given: GivenTensors = NOTHING_GIVEN,
-        complete: bool = False,
-    ) -> Any:
+    def _run(self, semiring: Semiring, batch: Batch, watch: Watch | None = None) -> Any:
         """The results of the Program of `semiring`."""
-        key = self._key(semiring, x[0].dtype if x else self.dtype, given.names, complete=complete)
-        return self._call(key, watch, (*given.tensors, *x))
+        data = self.dtype if batch.x is None else batch.x.dtype
+        key = self._key(semiring, data, batch.given.names, complete=batch.complete)
+        return self._call(key, watch, batch.arguments)
 
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> bool:
         """Refuse negative weights; whether one that may be 0 is, where gradients are asked for."""
