@@ -18,6 +18,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.scope import Scope
 from tests.harness.derived_circuits import integrated, observed, product, sums_over, tree
 from tests.harness.oracle import numbers
+from tests.harness.pairwise import by_turns
 from tests.harness.stablehlo import run as run_stablehlo
 
 X = np.array([[0, 1, 2, 0, 7], [2, 2, 0, 1, -3], [1, 0, 1, 2, 0]])
@@ -41,8 +42,7 @@ def _values(compiled: Any, *x: Any) -> Any:
         return compiled(*map(torch.from_numpy, x)).numpy()
 
 
-@pytest.mark.parametrize("semiring", SEMIRINGS)
-@pytest.mark.parametrize("name", MADE)
+@by_turns(name=list(MADE), semiring=SEMIRINGS)
 def test_model_files(tmp_path: Path, name: str, semiring: str) -> None:
     circuit = MADE[name]()
     compiled = plica.compile(circuit, semiring=semiring, dtype="float64")
@@ -56,14 +56,7 @@ def test_model_files(tmp_path: Path, name: str, semiring: str) -> None:
     assert (tmp_path / "again.plica").read_bytes() == (tmp_path / "m.plica").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "semiring"),
-    [
-        pytest.param(name, semiring, marks=pytest.mark.full if semiring[:7] == "complex" and name != "product" else [])
-        for name in MADE
-        for semiring in SEMIRINGS
-    ],
-)
+@by_turns(name=list(MADE), semiring=SEMIRINGS)
 def test_native_files(tmp_path: Path, name: str, semiring: str) -> None:
     circuit = MADE[name]()
     compiled = plica.compile(circuit, semiring=semiring, dtype="float64").eval()

@@ -24,7 +24,7 @@ from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, HadamardLayer, Layer, SumLayer
 from plica.symbolic.operators.complete import complete_form
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, normal, softmax_normal
-from tests.harness.pairwise import flagged
+from tests.harness.pairwise import by_turns
 
 STATES, VARIABLES = 3, 4
 ROWS = np.array(list(itertools.product(range(STATES), repeat=VARIABLES)))
@@ -79,7 +79,7 @@ def summed(values: Any, gone: list[int]) -> Any:
     return np.broadcast_to(table.sum(tuple(gone), keepdims=True), table.shape).reshape(values.shape)
 
 
-@flagged(**OPTIONS)
+@by_turns(**OPTIONS)
 def test_values_are_those_of_the_operands_and_their_sums(semiring: str, fold: bool, optimize: bool) -> None:
     positive = semiring == "lse-sum"
     first, second = tables(3, positive=positive), tables(2, arity=1, positive=positive)
@@ -171,7 +171,7 @@ def test_a_square_of_float32_is_as_exact_as_the_circuit_and_never_negative() -> 
     assert float(logs.imag.cos().min()) == 1.0  # a number is exp(size) times exp(i phase)
 
 
-@flagged(semiring=["sum-product", "signed-lse-sum", "lse-sum"], optimize=[True, False])
+@by_turns(semiring=["sum-product", "signed-lse-sum", "lse-sum"], optimize=[True, False])
 def test_gradients_are_those_of_the_product(semiring: str, optimize: bool) -> None:
     positive = semiring == "lse-sum"
     first, second = tables(3, positive=positive), tables(2, positive=positive)
