@@ -1,0 +1,1 @@
+"""How models learn from rows: each learner is a class of settings, and one file."""
