@@ -17,7 +17,7 @@ from plica.cli.outputs import INPAINTING
 from plica.cli.outputs import NAMES as OF_ALL
 from plica.files.datasets import digits, from_path
 from plica.files.model import load_model
-from plica.learn.fit import mean_log_likelihood
+from plica.learn import mean_log_likelihood
 from plica.learn.metrics import bits_per_dimension
 
 Plica = Callable[..., Result]
@@ -195,7 +195,7 @@ def test_a_density_starts_at_the_scale_of_its_column(plica: Plica, scale: float)
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, epoch: int) -> None:
     """Press Ctrl-C when the progress bar shows an epoch."""
-    from plica.cli.progress import Progress
+    from plica.learn.progress import Progress
 
     show = Progress.on_epoch
 

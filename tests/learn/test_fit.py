@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError
+from plica.learn import Adam
 from plica.learn.fit import Epoch, FitResult, copy_state, fit, mean_log_likelihood
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import pixels
@@ -70,7 +71,7 @@ def rolls(rows: int, columns: int = 2) -> np.ndarray[Any, Any]:
 def run(model: nn.Module, train: Any = None, valid: Any = None, **settings: Any) -> FitResult:
     train = rolls(60) if train is None else train
     valid = train if valid is None else valid
-    defaults = {"epochs": 5, "batch_size": 16, "learning_rate": 0.05, "seed": 0}
+    defaults = {"epochs": 5, "batch": 16, "learner": Adam(0.05)}
     return fit(model, train, valid, **{**defaults, **settings})
 
 
@@ -78,7 +79,7 @@ def run(model: nn.Module, train: Any = None, valid: Any = None, **settings: Any)
 def test_it_finds_the_maximum(dtype: torch.dtype) -> None:
     x = rolls(400)
     model = Dice(2, dtype)
-    result = run(model, x, epochs=150, batch_size=400, learning_rate=0.2)
+    result = run(model, x, epochs=150, batch=400, learner=Adam(0.2))
     frequencies = np.stack([(x == value).mean(0) for value in range(3)], axis=1)
     np.testing.assert_allclose(model.logits.detach().softmax(1), frequencies, atol=0.01)
     best = float((frequencies * np.log(frequencies)).sum())
@@ -89,7 +90,7 @@ def test_it_finds_the_maximum(dtype: torch.dtype) -> None:
 def test_real_rows_take_the_dtype_of_the_model() -> None:
     x = np.random.default_rng(0).normal(3.0, 1.0, (50, 2)).astype(np.float32)
     model = Bell()
-    run(model, x, epochs=200, batch_size=50, learning_rate=0.1)
+    run(model, x, epochs=200, batch=50, learner=Adam(0.1))
     np.testing.assert_allclose(model.mean.detach(), x.mean(0), atol=0.05)
 
 
@@ -97,7 +98,7 @@ def test_a_circuit_learns() -> None:
     circuit = pixels(2, 8)
     model = TorchCompiler().compile(circuit)
     one = rolls(300, 1)
-    result = run(model, np.repeat(one, 4, axis=1), epochs=60, batch_size=50, learning_rate=0.1)
+    result = run(model, np.repeat(one, 4, axis=1), epochs=60, batch=50, learner=Adam(0.1))
     entropy = -sum(p * math.log(p) for p in np.bincount(one[:, 0]) / 300)
     assert -result.history[-1].valid < entropy + 0.05  # four equal columns carry the entropy of one
 
@@ -132,7 +133,7 @@ def test_every_row_is_seen_once_in_an_epoch() -> None:
 
     model = Record(1)
     x = torch.arange(50)[:, None]
-    run(model, x, epochs=1, batch_size=16)
+    run(model, x, epochs=1, batch=16)
     assert sorted(model.seen.tolist()) == list(range(50))
     assert model.seen.tolist() != list(range(50))
 
@@ -198,17 +199,17 @@ def test_ctrl_c_before_anything_keeps_the_first_weights() -> None:
 def test_a_loss_that_is_not_finite_is_named() -> None:
     one = np.zeros((4, 1), int)
     values = [-1.0] * 6 + [math.nan, -1.0]  # two batches each: validation, epoch 1, validation, epoch 2
-    with pytest.raises(InputError, match=r"epoch 2, batch 1 of 2: the loss is nan; try a smaller learning rate"):
-        run(Fixed(values), one, one, epochs=3, batch_size=2)
-    with pytest.raises(InputError, match=r"epoch 1, batch 1 of 1: the loss is inf; try a smaller learning rate"):
-        run(Fixed([-1.0, -math.inf]), one, one, epochs=3, batch_size=9)
+    with pytest.raises(InputError, match=r"epoch 2, batch 1 of 2: the loss is nan, learned by adam with a rate of 0.0375; try a smaller"):
+        run(Fixed(values), one, one, epochs=3, batch=2)
+    with pytest.raises(InputError, match=r"epoch 1, batch 1 of 1: the loss is inf, learned by adam with a rate of 0.05; try a smaller"):
+        run(Fixed([-1.0, -math.inf]), one, one, epochs=3, batch=9)
     with pytest.raises(InputError, match=r"epoch 0: the likelihood of the validation rows is NaN"):
         run(Fixed([math.nan]), one, one)
 
 
 def test_zero_probability_of_a_validation_row_is_just_bad() -> None:
     one = np.zeros((4, 1), int)
-    result = run(Fixed([-math.inf, -1.0, -3.0, -1.0, -math.inf]), one, one, epochs=2, batch_size=4)
+    result = run(Fixed([-math.inf, -1.0, -3.0, -1.0, -math.inf]), one, one, epochs=2, batch=4)
     assert [epoch.valid for epoch in result.history] == [-math.inf, -3.0, -math.inf]
     assert result.best_epoch == 1
 
@@ -224,7 +225,7 @@ def test_models_that_cannot_be_trained_are_refused() -> None:
             return super().forward(x).expand(-1, 1, 2)
 
     with pytest.raises(InputError, match=r"maps 60 rows to shape \(60, 1, 2\), expected \(60, 1, 1\): .*one output"):
-        run(Wide(2), batch_size=60)
+        run(Wide(2), batch=60)
 
 
 def test_parameters_that_are_frozen_stay() -> None:
@@ -251,7 +252,7 @@ def test_the_mean_does_not_depend_on_the_batches(batch_size: int) -> None:
 def test_validation_is_in_eval_mode_and_leaves_every_module_in_its_own(mode: bool) -> None:
     model = Modes().train(mode)
     model.part.train(not mode)
-    run(model, epochs=1, batch_size=60)
+    run(model, epochs=1, batch=60)
     own, valid = (mode, not mode, True), (False, False, False)
     assert model.seen == [valid, own, valid]
     assert (model.training, model.part.training) == (mode, not mode)

@@ -13,7 +13,7 @@ from plica.cli.version import plica_version
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS
-from plica.learn.fit import FitResult
+from plica.learn.history import FitResult
 from plica.learn.metrics import bits_per_dimension
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit

@@ -12,7 +12,6 @@ from plica.cli.inpainting import inpaint
 from plica.cli.memory import check_fits
 from plica.cli.outputs import names_of, write_outputs, written_elsewhere
 from plica.cli.page import describe_compiled
-from plica.cli.progress import Progress
 from plica.cli.report import Figures, count_parameters, make_report
 from plica.cli.settings import Settings
 from plica.cli.signals import interruptible
@@ -20,7 +19,7 @@ from plica.errors import WriteError
 from plica.extras import require
 from plica.files.datasets import Dataset
 from plica.files.tables import Array
-from plica.learn.fit import FitResult, fit, mean_log_likelihood
+from plica.learn import Adam, FitResult, Progress, fit, mean_log_likelihood
 from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
 
@@ -85,9 +84,9 @@ def _train(model: "TorchCircuit", settings: Settings, data: Dataset, *, quiet: b
             model,
             data.train,
             data.valid,
+            learner=Adam(settings.lr),
             epochs=settings.epochs,
-            batch_size=settings.batch,
-            learning_rate=settings.lr,
+            batch=settings.batch,
             seed=settings.seed,
             on_batch=progress.on_batch,
             on_epoch=progress.on_epoch,

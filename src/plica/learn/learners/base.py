@@ -29,7 +29,13 @@ class Plan:
 
 
 class Training(ABC):
-    """Changes one model, a batch at a time."""
+    """Changes one model, a batch at a time.
+
+    Attributes:
+        rate: The size of its next step; None if it has none.
+    """
+
+    rate: float | None = None
 
     @abstractmethod
     def step(self, batch: Tensor) -> Tensor:
@@ -53,9 +59,11 @@ class Learner(ABC):
 
     Attributes:
         name: Its name on the command line.
+        advice: What to try where its numbers are not finite.
     """
 
     name: ClassVar[str]
+    advice: ClassVar[str] = "try float64"
 
     @abstractmethod
     def start(self, model: nn.Module, plan: Plan) -> Training:

@@ -1,0 +1,75 @@
+"""The progress of a training run: a bar on a terminal or in a notebook, else one line for each epoch."""
+
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+from tqdm import std  # type: ignore[import-untyped]
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from plica.learn.history import Epoch
+from plica.learn.metrics import bits_per_dimension
+
+_IN_NOTEBOOK = not issubclass(tqdm, std.tqdm) or "notebook" in "".join(kind.__module__ for kind in tqdm.__mro__)
+
+
+class Progress:
+    """One bar over all epochs on stderr: epoch, rows a second, and log-likelihoods of the last and best epoch.
+
+    A file or a pipe gets a line at the end of each epoch, since a bar would write a line for each change there.
+
+    Args:
+        rows: Training rows in an epoch.
+        epochs: The most epochs.
+        num_variables: In a row, to show bits per dimension; None shows nats.
+        unit: The word for a row.
+        quiet: Whether to show nothing.
+    """
+
+    def __init__(
+        self, rows: int, epochs: int, num_variables: int | None = None, unit: str = "row", *, quiet: bool = False
+    ) -> None:
+        self._rows, self._epochs = rows, epochs
+        self._num_variables = num_variables
+        self._best = float("-inf")
+        drawn = sys.stderr.isatty() or _IN_NOTEBOOK
+        self._tells = not quiet and not drawn
+        self._bar: Any = tqdm(
+            total=rows * epochs,
+            desc=f"epoch 0/{epochs}",
+            unit=unit,
+            disable=quiet or not drawn,
+            dynamic_ncols=True,
+            smoothing=0.1,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+    def on_batch(self, rows: int) -> None:
+        """Move on by one batch."""
+        self._bar.update(rows)
+
+    def on_epoch(self, epoch: Epoch) -> None:
+        """Show the figures of a finished epoch."""
+        self._best = max(self._best, epoch.valid)
+        shown = "" if epoch.train is None else f"train {self._figure(epoch.train)}, "
+        where = f"epoch {epoch.number}/{self._epochs}"
+        unit = "nats" if self._num_variables is None else "bits/dim"
+        figures = f"{shown}valid {self._figure(epoch.valid)}, best {self._figure(self._best)} {unit}"
+        if not self._bar.disable:
+            self._bar.update(epoch.number * self._rows - self._bar.n)  # epochs of a resumed run have no batches
+        self._bar.set_postfix_str(figures, refresh=False)
+        self._bar.set_description(where)
+        if self._tells:
+            print(f"{where}: {figures}", file=sys.stderr, flush=True)
+
+    def _figure(self, log_likelihood: float) -> str:
+        if self._num_variables is None:
+            return f"{log_likelihood:.3f}"
+        return f"{bits_per_dimension(log_likelihood, self._num_variables):.3f}"
