@@ -199,9 +199,14 @@ def test_ctrl_c_before_anything_keeps_the_first_weights() -> None:
 def test_a_loss_that_is_not_finite_is_named() -> None:
     one = np.zeros((4, 1), int)
     values = [-1.0] * 6 + [math.nan, -1.0]  # two batches each: validation, epoch 1, validation, epoch 2
-    with pytest.raises(InputError, match=r"epoch 2, batch 1 of 2: the loss is nan, learned by adam with a rate of 0.0375; try a smaller"):
+    with pytest.raises(
+        InputError,
+        match=r"epoch 2, batch 1 of 2: the loss is nan, learned by adam with a rate of 0.0375; try a smaller",
+    ):
         run(Fixed(values), one, one, epochs=3, batch=2)
-    with pytest.raises(InputError, match=r"epoch 1, batch 1 of 1: the loss is inf, learned by adam with a rate of 0.05; try a smaller"):
+    with pytest.raises(
+        InputError, match=r"epoch 1, batch 1 of 1: the loss is inf, learned by adam with a rate of 0.05; try a smaller"
+    ):
         run(Fixed([-1.0, -math.inf]), one, one, epochs=3, batch=9)
     with pytest.raises(InputError, match=r"epoch 0: the likelihood of the validation rows is NaN"):
         run(Fixed([math.nan]), one, one)

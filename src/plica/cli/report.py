@@ -38,6 +38,7 @@ def make_report(
     rows = len(data.train) * result.epochs_run
     return {
         "interrupted": result.interrupted,
+        "stopped_early": result.stopped_early,
         "bits_per_dimension": {
             part: _bits(getattr(figures, part), data.num_variables) for part in ("train", "valid", "test")
         },

@@ -85,7 +85,7 @@ class Run:
         self._written = -math.inf  # when the checkpoint was; never
 
     def to_end(self, resume: bool, on_epoch: Callable[[Epoch], None]) -> FitResult:
-        """Train until the last epoch, or until patience or an interrupt ends the run; then the model has its best state.
+        """Train until the last epoch, or until patience or an interrupt ends the run; the model gets its best state.
 
         Args:
             resume: Whether to go on from the checkpoint if there is one.
@@ -136,9 +136,7 @@ class Run:
             raise InputError(f"epoch {number}: the likelihood of the validation rows is NaN; {self._advice()}")
         better = not number or score > before.history[before.best_epoch].valid
         history = (*before.history, Epoch(number, mean, score, better, seconds, self._training.rate))
-        best_epoch, best_state = (
-            (number, copy_state(self._model)) if better else (before.best_epoch, before.best_state)
-        )
+        best_epoch, best_state = (number, copy_state(self._model)) if better else (before.best_epoch, before.best_state)
         self._finished, self._steps = _Finished(history, best_epoch, best_state), []
         self._epoch_seconds = 0.0
         self._shuffling = self._generator.get_state()
