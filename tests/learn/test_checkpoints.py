@@ -1,6 +1,9 @@
 """A resumed run ends like one without a break, to the bit; wrong and damaged checkpoints are refused."""
 
+import json
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from plica.learn import Adam, Checkpoint, Epoch, FitResult, fit
 from plica.learn.checkpoints import read_notes
 from tests.harness.circuits import pixels
 
+ROOT = Path(__file__).parents[2]
 ROWS = np.random.default_rng(0).integers(0, 3, (50, 2))
 
 
@@ -177,8 +181,8 @@ def test_the_checkpoint_of_another_run_is_refused_with_what_differs(tmp_path: Pa
 
 
 def test_circuits_of_the_same_tensors_and_other_edges_are_told_apart(tmp_path: Path) -> None:
-    from plica.templates.region_graph import RandomBinaryTree
     from plica.symbolic.layers import CategoricalLayer
+    from plica.templates.region_graph import RandomBinaryTree
 
     def circuit(seed: int) -> nn.Module:
         graph = RandomBinaryTree(4, seed=seed)
@@ -315,3 +319,22 @@ def test_the_best_state_shares_no_memory_with_the_model_after_a_resume(tmp_path:
     with torch.no_grad():
         model.logits.add_(1)
     assert not torch.equal(result.best_state["logits"], model.logits)
+
+
+@pytest.mark.full
+def test_a_run_that_is_killed_at_random_moments_loses_at_most_one_epoch_and_no_bit(tmp_path: Path) -> None:
+    kills = 50
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.harness.killed_runs", str(kills)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    killed, lost, same, left = json.loads(done.stdout)
+    assert killed >= 2 * kills // 3
+    assert lost <= 1
+    assert same
+    assert left == ["checkpoint", "log", "result.json"]

@@ -106,9 +106,9 @@ def _train(
     ):
 
         def on_epoch(epoch: Epoch) -> None:
-            progress.on_epoch(epoch)
             if board is not None:
                 board.on_epoch(epoch)
+            progress.on_epoch(epoch)
 
         return fit(
             model,

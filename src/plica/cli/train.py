@@ -23,7 +23,7 @@ from plica.templates.region_graph.build import FAMILIES
 
 
 @click.command(short_help="Train a circuit on a data set.")
-@click.argument("data", required=False)
+@click.argument("data", required=False, metavar="DATA")
 @click.option("--out", type=click.Path(), callback=parse_out, help="Folder for the results; made if missing.")
 @click.option(
     "--resume",
