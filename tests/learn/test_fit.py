@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError, ShapeError
 from plica.learn import Adam
 from plica.learn.fit import Epoch, FitResult, copy_state, fit, mean_log_likelihood
 from plica.templates.data_modalities import image_data
@@ -285,3 +286,138 @@ def test_a_circuit_folds_for_validation_and_gives_back_what_it_kept_with_the_nex
     )
     assert kept == [True, *[False] * 4, True, *[False] * 4, True]
     assert circuit.training
+
+
+def test_without_validation_rows_the_training_rows_choose() -> None:
+    x = rolls(60)
+    result = run_alone(x)
+    assert [epoch.valid for epoch in result.history] == [epoch.valid for epoch in run(Dice(2), x, x).history]
+
+
+def run_alone(rows: Any, model: nn.Module | None = None, **settings: Any) -> FitResult:
+    return fit(
+        Dice(2) if model is None else model, rows, **{"epochs": 5, "batch": 16, "learner": Adam(0.05), **settings}
+    )
+
+
+def test_a_part_of_the_rows_is_held_out() -> None:
+    class Record(Dice):
+        learned: set[int]
+        scored: set[int]
+
+        def forward(self, x: Tensor) -> Tensor:
+            (self.learned if torch.is_grad_enabled() else self.scored).update(x[:, 0].tolist())
+            return super().forward(x % 3)
+
+    parts = []
+    for seed in (0, 0, 1):
+        model = Record(1)
+        model.learned, model.scored = set(), set()
+        run_alone(torch.arange(50)[:, None], model, valid=0.3, epochs=1, seed=seed)
+        assert (len(model.learned), len(model.scored)) == (35, 15)
+        assert model.learned | model.scored == set(range(50))
+        parts.append(model.scored)
+    assert parts[0] == parts[1] != parts[2]
+    assert parts[0] != set(range(15))
+
+
+def test_patience_counts_epochs_without_a_gain() -> None:
+    one = np.zeros((4, 1), int)
+    values = [-5.0, -4.0, -4.25, -3.75, -3.75, -4.0, -3.0]  # validation after each epoch; the first is before training
+
+    def scores(**settings: Any) -> list[float]:
+        calls = [value for pair in zip(values, [-1.0] * 7, strict=True) for value in pair]
+        result = run_alone(one, Fixed(calls), valid=one, epochs=6, batch=4, **settings)
+        assert result.stopped_early == (len(result.history) < 7)
+        return [epoch.valid for epoch in result.history]
+
+    assert scores() == values
+    assert scores(patience=3) == values
+    assert scores(patience=2) == values[:6]
+    assert scores(patience=1) == values[:3]
+    assert scores(patience=2, min_delta=0.5) == values[:4]
+    assert scores(patience=6, min_delta=10.0) == values
+
+
+def test_numbers_that_are_not_finite_leave_the_best_state(tmp_path: Path) -> None:
+    class Breaks(Dice):
+        def forward(self, x: Tensor) -> Tensor:
+            value = super().forward(x)
+            return value * math.nan if len(self.calls) > 20 and torch.is_grad_enabled() else value
+
+    model, seen = Breaks(2), []
+    with pytest.raises(InputError, match=r"epoch 3, batch \d of 4: the loss is nan, learned by adam with a rate of"):
+        run_alone(rolls(60), model, epochs=9, checkpoint=tmp_path / "c", on_epoch=lambda e: seen.append(e.valid))
+    assert model.logits.isfinite().all()
+    assert mean_log_likelihood(model, rolls(60), 60) == pytest.approx(max(seen), abs=1e-6)
+
+
+def test_an_error_of_a_callback_leaves_the_best_state() -> None:
+    def fails(epoch: Epoch) -> None:
+        if epoch.number == 2:
+            raise LookupError
+
+    model, seen = Dice(2), []
+    with pytest.raises(LookupError):
+        run_alone(rolls(60), model, on_epoch=fails, on_batch=lambda _: seen.append(model.logits.clone()))
+    torch.testing.assert_close(model.logits, seen[7], rtol=0, atol=0)
+
+
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "no rows": ({"rows": np.zeros((0, 2), int)}, InputError, "rows has no rows"),
+    "no validation rows": ({"valid": np.zeros((0, 2), int)}, InputError, "valid has no rows"),
+    "one axis": ({"rows": np.zeros(4, int)}, InputError, r"rows must be rows \(N, D\), found shape \(4,\)"),
+    "another width": ({"valid": np.zeros((4, 3), int)}, InputError, r"valid has rows of shape \(3,\), expected \(2,\)"),
+    "all held out": ({"valid": 1.0}, InputError, "valid=1.0 holds out 0 of 60 rows"),
+    "none held out": ({"valid": 0.001}, InputError, "valid=0.001 holds out 0 of 60 rows"),
+    "a part of one row": ({"rows": np.zeros((1, 2), int), "valid": 0.5}, InputError, "holds out 0 of 1 rows"),
+    "a name": ({"learner": "adam"}, DTypeError, r"learner must be one of .*Adam\(\).*, found 'adam'"),
+    "no epochs": ({"epochs": -1}, ShapeError, "epochs must be at least 0, found -1"),
+    "no batch": ({"batch": 0}, ShapeError, "batch must be at least 1, found 0"),
+    "no patience": ({"patience": 0}, ShapeError, "patience must be at least 1, found 0"),
+    "a negative gain": ({"min_delta": -1}, InputError, "min_delta must be finite and 0 or more"),
+    "a negative seed": ({"seed": -1}, InputError, "seed must not be negative"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arguments_are_refused_before_training(case: str) -> None:
+    settings, error, message = WRONG[case]
+    model = Dice(2)
+    with pytest.raises(error, match=message):
+        run_alone(**{"rows": rolls(60), "model": model, **settings})
+    assert model.calls == []
+
+
+def test_one_row_and_no_epoch() -> None:
+    result = run_alone(np.array([[1, 2]]), epochs=1)
+    assert result.epochs_run == 1
+    model = Dice(2)
+    result = run_alone(rolls(60), model, epochs=0)
+    assert (result.epochs_run, result.best_epoch) == (0, 0)
+    torch.testing.assert_close(model.logits.detach(), torch.zeros(2, 3))
+
+
+def test_a_result_prints_short() -> None:
+    result = run_alone(rolls(60), epochs=2, valid=0.5)
+    valid = f"{result.history[result.best_epoch].valid:.4f}"
+    assert repr(result) == f"FitResult(best epoch {result.best_epoch} of 2, valid {valid})"
+    html = result._repr_html_()
+    assert html.count("<tr>") == 4
+    assert valid in html
+
+    def stop(_: Epoch) -> None:
+        raise KeyboardInterrupt
+
+    assert repr(run_alone(rolls(60), on_epoch=stop)).endswith(", interrupted)")
+    assert repr(run_alone(rolls(60), patience=1, min_delta=9.0)).endswith(", stopped early)")
+
+
+def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Epoch] = []
+    run_alone(rolls(60), epochs=1, on_epoch=seen.append)
+    assert capsys.readouterr().err == ""
+    run_alone(rolls(60), epochs=1, progress=True, on_epoch=seen.append)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == f"epoch 0/1: valid {seen[2].valid:.3f}, best {seen[2].valid:.3f} nats"
+    assert last.startswith(f"epoch 1/1: train {seen[3].train:.3f}, valid {seen[3].valid:.3f}, best ")

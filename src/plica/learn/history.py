@@ -17,7 +17,8 @@ class Epoch:
     Attributes:
         number: Counted from 1.
         train: Mean log-likelihood of the training rows during the pass; None before training.
-        valid: Mean log-likelihood of the validation rows after the pass.
+        valid: Mean log-likelihood of the validation rows after the pass. Without such rows, that of all training rows,
+            plus the log-density of the learner's prior per row.
         best: Whether `valid` is the highest so far.
         seconds: Time of the pass, without the validation.
         rate: The learner's rate after the pass; None if it has none.

@@ -132,6 +132,8 @@ class Run:
         mean = self._learn(number, start) if number else None
         seconds = time.perf_counter() - start
         score = mean_log_likelihood(self._model, self._valid, self._batch)
+        if self._valid is self._train:
+            score += self._training.log_prior()  # or an epoch that overfits would be the best
         if math.isnan(score):
             raise InputError(f"epoch {number}: the likelihood of the validation rows is NaN; {self._advice()}")
         better = not number or score > before.history[before.best_epoch].valid

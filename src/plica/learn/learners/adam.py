@@ -38,7 +38,7 @@ SCHEDULES: Mapping[str, Schedule] = {
     "constant": lambda optimizer, steps: ConstantLR(optimizer, factor=1.0, total_iters=steps),
     "cosine": lambda optimizer, steps: CosineAnnealingLR(optimizer, steps),  # half a cosine, to 0
     "linear": lambda optimizer, steps: LinearLR(optimizer, start_factor=1.0, end_factor=0.0, total_iters=steps),
-    "one-cycle": lambda optimizer, steps: OneCycleLR(optimizer, _rate(optimizer), total_steps=steps),
+    "one-cycle": lambda optimizer, steps: OneCycleLR(optimizer, _rate(optimizer), total_steps=steps + 1),
 }
 
 
@@ -129,6 +129,10 @@ class AdamTraining(Training):
 
     def end_epoch(self) -> None:
         """Called after the last batch of an epoch."""
+
+    def log_prior(self) -> float:
+        """The log-density of the prior per training row, but for a constant."""
+        return 0.0 if self._prior is None else float(self._prior.per_row().detach())
 
     def state_dict(self) -> dict[str, Any]:
         """The moments of the optimizer, and where the schedule is."""

@@ -45,6 +45,10 @@ class Training(ABC):
     def end_epoch(self) -> None:
         """Called after the last batch of an epoch."""
 
+    def log_prior(self) -> float:
+        """The log-density of its prior per training row, but for a constant; 0 without a prior."""
+        return 0.0
+
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on later, beside the model: tensors and plain values."""
