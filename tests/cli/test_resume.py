@@ -242,7 +242,7 @@ def test_a_command_that_is_killed_goes_on(tmp_path: Path, plica: Plica, toy: str
     assert plica("train", toy, "--out", "whole", *words).exit_code == 0
     rng = np.random.default_rng(seed)
     command = [sys.executable, "-m", "plica.cli", "train", "--quiet"]
-    process = subprocess.Popen([*command, toy, "--out", "out", *words], cwd=tmp_path)
+    process = subprocess.Popen([*command, toy, "--out", "out", *words], cwd=tmp_path, text=True)
     while not Path("out/checkpoint").exists():
         assert process.poll() is None
     for _ in range(3):

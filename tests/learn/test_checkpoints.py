@@ -95,7 +95,8 @@ def test_a_run_that_dies_again_and_again_ends_like_one_without_a_break(
 
 
 def test_no_more_than_one_epoch_is_learned_again(tmp_path: Path) -> None:
-    path, seen = tmp_path / "c", []
+    path = tmp_path / "c"
+    seen: list[int] = []
     with pytest.raises(Killed):
         run(path, on_batch=killed_after(14))  # in the third epoch
     run(path, resume=True, on_batch=seen.append)
@@ -184,7 +185,7 @@ def test_circuits_of_the_same_tensors_and_other_edges_are_told_apart(tmp_path: P
     from plica.symbolic.layers import CategoricalLayer
     from plica.templates.region_graph import RandomBinaryTree
 
-    def circuit(seed: int) -> nn.Module:
+    def circuit(seed: int) -> Any:
         graph = RandomBinaryTree(4, seed=seed)
         described = graph.build_circuit(
             input_factory=lambda scope, units: CategoricalLayer(scope, units, num_categories=3),
@@ -199,7 +200,7 @@ def test_circuits_of_the_same_tensors_and_other_edges_are_told_apart(tmp_path: P
     fit(first, rows, epochs=1, checkpoint=tmp_path / "c")
     differing = 0
     for other in others:
-        same = [str(a) for a in first.symbolic.layers] == [str(b) for b in other.symbolic.layers]  # type: ignore[union-attr]
+        same = [str(a) for a in first.symbolic.layers] == [str(b) for b in other.symbolic.layers]
         if not same:
             differing += 1
             with pytest.raises(InputError, match="its model is TorchCircuit of"):

@@ -19,8 +19,9 @@ _checkpoint: Path | None = None  # of a training run that this process may have 
 
 def line_of(number: int) -> str:
     """The last line of a process that a signal ends."""
-    is_there = _checkpoint is not None and _checkpoint.exists()
-    left = f"go on with: plica train --resume {_checkpoint.parent}" if is_there else "nothing was written"
+    left = "nothing was written"
+    if _checkpoint is not None and _checkpoint.exists():
+        left = f"go on with: plica train --resume {_checkpoint.parent}"
     return f"plica: {'interrupted' if number == signal.SIGINT else 'terminated'}; {left}"
 
 

@@ -150,8 +150,8 @@ def describe_model(model: nn.Module) -> str:
 
 def describe_rows(rows: Tensor) -> str:
     """The size of rows and a digest of their values."""
-    digest = hashlib.sha256(rows.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()).hexdigest()
-    return f"{' x '.join(map(str, rows.shape))} ({digest[:16]})"
+    contents = rows.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+    return f"{' x '.join(map(str, rows.shape))} ({hashlib.sha256(contents.data).hexdigest()[:16]})"
 
 
 def _digest(lines: list[str]) -> str:

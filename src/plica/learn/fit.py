@@ -14,6 +14,8 @@
 0.75
 """
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Callable
@@ -105,16 +107,16 @@ def fit(
     train, scored = _parts(rows, valid, first_parameter(model), settings.seed)
     shown = Progress(len(train), settings.epochs) if flag("fit", "progress", progress) else None
     with shown or nullcontext():
-        run = Run(model, train, scored, settings, checkpoint, _both(shown and shown.on_batch, on_batch))
-        return run.to_end(resume, _both(shown and shown.on_epoch, on_epoch))
+        run = Run(model, train, scored, settings, checkpoint, _all(shown.on_batch if shown else None, on_batch))
+        return run.to_end(resume, _all(shown.on_epoch if shown else None, on_epoch))
 
 
-def _both(first: Callable[[Any], None] | None, second: Callable[[Any], None] | None) -> Callable[[Any], None]:
-    """A function that calls each of two, where they are there."""
-    callbacks = [callback for callback in (first, second) if callback is not None]
+def _all(*callbacks: Callable[[Any], None] | None) -> Callable[[Any], None]:
+    """A function that calls those that are there, in order."""
+    present = [callback for callback in callbacks if callback is not None]
 
     def call(value: Any) -> None:
-        for callback in callbacks:
+        for callback in present:
             callback(value)
 
     return call

@@ -110,7 +110,8 @@ class Run:
             interrupted = True
         finally:
             self._model.load_state_dict(self._finished.best_state)
-        finished, stopped_early = self._finished, not interrupted and self._is_stale()
+        finished = self._finished
+        stopped_early = not interrupted and len(finished.history) <= self._settings.epochs
         return FitResult(
             finished.history, finished.best_epoch, finished.best_state, interrupted, stopped_early, self._seconds()
         )

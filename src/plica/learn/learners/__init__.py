@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from plica.errors import InputError
-from plica.learn.learners.adam import Adam
+from plica.learn.learners.adam import Adam as Adam
 from plica.learn.learners.base import Learner
 
 LEARNERS: Mapping[str, type[Any]] = {
@@ -36,8 +36,11 @@ def parse_learner(text: str, **settings: float | str | None) -> Learner:
         raise InputError(f"there is no learner {name!r}; choose one of {', '.join(LEARNERS)}")
     kinds = {field.name: type(field.default) for field in fields(LEARNERS[name])}
     given: dict[str, Any] = {}
-    pairs = [tuple(map(str.strip, part.partition("=")[::2])) for part in listed.split(",")] if listed else []
-    for key, value in (*pairs, *((key, value) for key, value in settings.items() if value is not None)):
+    pairs: list[tuple[str, Any]] = [(key, value) for key, value in settings.items() if value is not None]
+    for part in listed.split(",") if listed else ():
+        key, _, value = part.partition("=")
+        pairs.append((key.strip(), value.strip()))
+    for key, value in pairs:
         setting = key.replace("-", "_")
         if setting not in kinds:
             raise InputError(f"the learner {name} has no setting {key!r}; its settings are {', '.join(kinds)}")
