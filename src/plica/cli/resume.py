@@ -53,15 +53,22 @@ def keeping_checkpoint(settings: Settings, *, resume: bool) -> Iterator[Checkpoi
     The file stays where training is interrupted. It goes, with the folders that were made for it, where the numbers of
     a new run fail, since they would fail again.
     """
+    former = _written(settings)
     missing = [folder for folder in (settings.out, *settings.out.parents) if not folder.exists()]
     say_checkpoint(settings.out / CHECKPOINT)
     try:
         yield checkpoint_of(settings)
     except PlicaError as error:
-        if isinstance(error, InputError) and not resume:
+        if isinstance(error, InputError) and not resume and _written(settings) != former:
             (settings.out / CHECKPOINT).unlink(missing_ok=True)
         _remove_empty(missing)
         raise
+
+
+def _written(settings: Settings) -> int | None:
+    """When the checkpoint was written, in nanoseconds; None if there is none."""
+    path = settings.out / CHECKPOINT
+    return path.stat().st_mtime_ns if path.exists() else None
 
 
 def remove_checkpoint(settings: Settings) -> None:

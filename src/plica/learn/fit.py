@@ -140,7 +140,7 @@ def _parts(rows: Any, valid: Any, like: Tensor, seed: int) -> tuple[Tensor, Tens
             raise InputError(
                 f"fit: valid has rows of shape {tuple(scored.shape[1:])}, expected {tuple(train.shape[1:])} as in rows"
             )
-        return train, scored
+        return train, scored[:]  # another tensor, also where both are one: `Run` tells them apart by that
     held_out = round(valid * len(train)) if 0 < valid < 1 else 0
     if not 0 < held_out < len(train):
         raise InputError(

@@ -4,13 +4,12 @@ import sys
 from types import TracebackType
 from typing import Any, Self
 
-from tqdm import std  # type: ignore[import-untyped]
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from plica.learn.history import Epoch
 from plica.learn.metrics import bits_per_dimension
 
-_IN_NOTEBOOK = not issubclass(tqdm, std.tqdm) or "notebook" in "".join(kind.__module__ for kind in tqdm.__mro__)
+_IN_NOTEBOOK = any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
 
 
 class Progress:
