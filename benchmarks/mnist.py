@@ -99,7 +99,7 @@ def learn(name: str, parts: Sequence[Any], options: argparse.Namespace) -> dict[
     """One contender trained and tested."""
     import torch
 
-    from plica.learn.fit import fit, mean_log_likelihood
+    from plica.learn import Adam, fit, mean_log_likelihood
     from plica.learn.metrics import bits_per_dimension
 
     torch.manual_seed(options.seed)
@@ -115,9 +115,9 @@ def learn(name: str, parts: Sequence[Any], options: argparse.Namespace) -> dict[
         model,
         train,
         valid,
+        learner=Adam(options.lr),
         epochs=options.epochs,
-        batch_size=options.batch,
-        learning_rate=options.lr,
+        batch=options.batch,
         seed=options.seed,
         on_epoch=tell,
     )

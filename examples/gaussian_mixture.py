@@ -14,7 +14,7 @@ import torch
 from sklearn.datasets import make_moons
 
 import plica
-from plica.learn.fit import fit
+from plica.learn import Adam, fit
 from plica.queries import mean, sample
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
 
@@ -32,7 +32,7 @@ def train(points, epochs=150):
     """The mixture, fitted to points (N, 2)."""
     torch.manual_seed(0)
     circuit = plica.compile(mixture())
-    fit(circuit, points[::2], points[1::2], epochs=epochs, batch_size=250, learning_rate=0.05, seed=0)
+    fit(circuit, points[::2], points[1::2], learner=Adam(0.05), epochs=epochs, batch=250)
     return circuit.eval()
 
 

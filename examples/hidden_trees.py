@@ -18,7 +18,7 @@ import numpy as np
 
 import plica
 from plica.files.datasets import digits, from_path
-from plica.learn.fit import fit, mean_log_likelihood
+from plica.learn import Adam, fit, mean_log_likelihood
 from plica.templates import hclt
 
 NAMES = ("plants", "accidents", "baudio", "jester", "dna")
@@ -28,7 +28,7 @@ def train(data, latents=64, epochs=10, batch=100, rate=0.2):
     """A compiled hidden Chow-Liu tree that has learned the training rows of a data set."""
     circuit = plica.compile(hclt(data.train, latents))
     circuit.reset_parameters(seed=0)
-    fit(circuit, data.train, data.valid, epochs=epochs, batch_size=batch, learning_rate=rate, seed=0)
+    fit(circuit, data.train, data.valid, learner=Adam(rate), epochs=epochs, batch=batch)
     return circuit
 
 

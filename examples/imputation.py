@@ -14,7 +14,7 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.files.datasets import digits
-from plica.learn.fit import fit
+from plica.learn import fit
 from plica.templates.data_modalities import image_data
 
 
@@ -30,7 +30,7 @@ def train(data, units=16, epochs=5):
         num_sum_units=units,
     )
     circuit = plica.compile(described)
-    fit(circuit, data.train, data.valid, epochs=epochs, batch_size=100, learning_rate=0.1, seed=0)
+    fit(circuit, data.train, data.valid, epochs=epochs)
     return circuit
 
 

@@ -17,7 +17,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401 - scikit
 from sklearn.impute import IterativeImputer, KNNImputer
 
 import plica
-from plica.learn.fit import fit
+from plica.learn import Adam, fit
 from plica.queries import posterior
 from plica.templates.data_modalities import tabular_data
 
@@ -53,7 +53,7 @@ def circuit_imputer(lacking, units=16, epochs=60):
         )
     )
     held_out = np.random.default_rng(0).random(len(lacking)) < 0.1
-    fit(circuit, lacking[~held_out], lacking[held_out], epochs=epochs, batch_size=50, learning_rate=0.03, seed=0)
+    fit(circuit, lacking[~held_out], lacking[held_out], learner=Adam(0.03), epochs=epochs, batch=50)
     found = posterior(circuit.eval(), torch.as_tensor(lacking))
     filled = found.mean.numpy().copy()
     filled[:, KIND] = found.probabilities[:, KIND].argmax(-1).numpy()

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import plica
-from plica.learn import fit as learning
+import plica.learn
 from plica.queries import log_likelihood
 from plica.templates.data_modalities import image_data
 from plica.templates.pgms import hmm
@@ -58,7 +58,8 @@ def stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what learns from data end after two rounds."""
     importlib.import_module("sklearn.experimental.enable_iterative_imputer")
     impute: Any = importlib.import_module("sklearn.impute")
-    monkeypatch.setattr(learning, "fit", lambda *data, fit=learning.fit, **how: fit(*data, **{**how, "epochs": 2}))
+    fit = plica.learn.fit
+    monkeypatch.setattr(plica.learn, "fit", lambda *data, **how: fit(*data, **{**how, "epochs": 2}))
     imputer = partial(impute.IterativeImputer, random_state=0)
     monkeypatch.setattr(impute, "IterativeImputer", lambda **_: imputer(max_iter=2))
 

@@ -39,6 +39,7 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
         "np.ones(4, bool), 'a.svg', image_shape=(1, 2, 2))",
     },
     "sklearn": {"digits": "from plica.files.datasets import digits; digits()"},
+    "tensorboard": {"figures": "from plica.learn.tensorboard import TensorBoard; TensorBoard('runs')"},
     "pyarrow": {"parquet": "from plica.files.rows.parquet import require_pyarrow; require_pyarrow()"},
     "pysdd": {
         "clauses": "from plica.templates.logic import LogicalCircuit; LogicalCircuit.from_cnf([[1, -2]])",

@@ -30,6 +30,12 @@ UniformInitializer(a=0.0, b=1.0)
 NormalInitializer(mean=0.0, stddev=1.0)
 DirichletInitializer(alpha=1.0, *, axis=-1)
 
+plica.learn
+fit(model, rows, valid=None, *, learner=None, epochs=40, batch=100, seed=0, patience=None, min_delta=0.0,
+ checkpoint=None, resume=False, progress=False, on_batch=None, on_epoch=None)
+Adam(rate=0.1, schedule='cosine', weight_decay=0.0)
+Checkpoint(path, seconds=300.0)
+
 plica.symbolic.parameters
 TensorParameter(*shape, initializer, learnable=True, dtype=DataType.REAL, name=None)
 ConstantParameter(*shape, value=0.0)

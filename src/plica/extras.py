@@ -21,6 +21,7 @@ LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the lib
     "pyarrow": ("pyarrow", "parquet"),
     "pysdd": ("pysdd", "logic"),
     "sklearn": ("scikit-learn", "digits"),
+    "tensorboard": ("tensorboard", "tensorboard"),
     "torch": ("PyTorch", "torch"),
     "ziglang": ("ziglang", "native"),
 }

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import glob
 import os
 import reprlib
 import shutil
@@ -125,6 +126,13 @@ def check_is_target(out: str | os.PathLike[str]) -> Path:
     if path.exists() and not path.is_file():  # for example, a user with rights in /dev would replace /dev/null
         raise FileFormatError(f"{path}: is a pipe or a device, and a file is to be written there; choose another name")
     return path
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of `replacing` that processes left beside `path` when they were killed."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name[:_PREFIX])}.????????{glob.escape(path.suffix)}"):
+        if leftover.is_file() and leftover not in _TEMPORARY:
+            leftover.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

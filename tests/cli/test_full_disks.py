@@ -90,7 +90,8 @@ def test_nowhere_to_write(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatc
     result = plica("train", toy, "--out", "out", "--quiet", "--epochs", 1, "--units", 2)
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert "out: cannot be written" in result.stderr
-    assert sorted(Path().iterdir()) == before
+    assert sorted(Path().iterdir()) == [Path("out"), *before]
+    assert list(Path("out").iterdir()) == [Path("out/checkpoint")]  # so that the training is not lost
 
 
 def test_a_terminal_is_asked_for_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

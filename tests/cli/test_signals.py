@@ -67,8 +67,10 @@ def test_ctrl_c_at_any_time(tmp_path: Path, seed: int) -> None:
         process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     if process.returncode == 130 and said:
-        assert said == "plica: interrupted; nothing was written\n"
-        assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+        kept = sorted(path.name for path in tmp_path.rglob("*"))
+        left = "go on with: plica train --resume runs/out" if "checkpoint" in kept else "nothing was written"
+        assert said == f"plica: interrupted; {left}\n"
+        assert kept in (["a.npy"], ["a.npy", "checkpoint", "out", "runs"])
     else:  # training was over, or ended early and was written
         assert (process.returncode in (0, 130), said) == (True, "")
         assert (tmp_path / "runs/out/model.plica").exists()
@@ -76,7 +78,7 @@ def test_ctrl_c_at_any_time(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_while_writing_leaves_nothing(
+def test_a_signal_while_writing_leaves_the_checkpoint(
     plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     assert threading.current_thread() is threading.main_thread(), "the signal would end the test run"
@@ -84,7 +86,7 @@ def test_a_signal_while_writing_leaves_nothing(
     before = signal.signal(number, signal.SIG_DFL)  # `nohup` starts processes that ignore SIGHUP
 
     def stop(*args: object, **settings: object) -> None:  # noqa: ARG001
-        assert any(path.name.startswith(".plica-") for path in Path("runs").iterdir())
+        assert any(path.name.startswith(".plica-") for path in Path("runs/out").iterdir())
         os.kill(os.getpid(), number)
 
     monkeypatch.setattr("plica.cli.outputs.draw_circuit", stop)
@@ -94,8 +96,8 @@ def test_a_signal_while_writing_leaves_nothing(
     finally:
         signal.signal(number, before)
     assert result.exit_code == 128 + number
-    assert result.stderr == "plica: terminated; nothing was written\n"
-    assert [path.name for path in Path().iterdir()] == [toy]
+    assert result.stderr == "plica: terminated; go on with: plica train --resume runs/out\n"
+    assert list(Path("runs/out").iterdir()) == [Path("runs/out/checkpoint")]
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:

@@ -17,7 +17,7 @@ from plica.cli.outputs import INPAINTING
 from plica.cli.outputs import NAMES as OF_ALL
 from plica.files.datasets import digits, from_path
 from plica.files.model import load_model
-from plica.learn.fit import mean_log_likelihood
+from plica.learn import mean_log_likelihood
 from plica.learn.metrics import bits_per_dimension
 
 Plica = Callable[..., Result]
@@ -195,7 +195,7 @@ def test_a_density_starts_at_the_scale_of_its_column(plica: Plica, scale: float)
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, epoch: int) -> None:
     """Press Ctrl-C when the progress bar shows an epoch."""
-    from plica.cli.progress import Progress
+    from plica.learn.progress import Progress
 
     show = Progress.on_epoch
 
@@ -215,7 +215,8 @@ def test_ctrl_c_keeps_the_best_model_so_far(
     stop_at(monkeypatch, epoch)
     result = plica("train", toy, "--out", "out", "--epochs", 9, "--units", 3)
     assert result.exit_code == 130
-    assert names("out") == sorted(NAMES)
+    assert names("out") == sorted([*NAMES, "checkpoint"])
+    assert result.stdout.endswith("go on with: plica train --resume out\n")
     report = report_of("out")
     assert report["interrupted"] is True
     assert report["epochs_run"] == epoch
@@ -223,15 +224,15 @@ def test_ctrl_c_keeps_the_best_model_so_far(
     assert load_model("out/model.plica").circuit.num_variables == 16
 
 
-def test_ctrl_c_while_writing_leaves_nothing(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_writing_leaves_the_checkpoint(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*args: object, **settings: object) -> None:  # noqa: ARG001
         raise KeyboardInterrupt
 
     monkeypatch.setattr("plica.cli.outputs.draw_circuit", stop)
     result = plica("train", toy, "--out", "runs/out", "--quiet", *QUICK)
     assert result.exit_code == 130
-    assert result.stderr == "plica: interrupted; nothing was written\n"
-    assert names(".") == [toy]
+    assert result.stderr == "plica: interrupted; go on with: plica train --resume runs/out\n"
+    assert names("runs/out") == ["checkpoint"]
 
 
 @pytest.mark.usefixtures("without_pictures")
@@ -250,7 +251,7 @@ def test_an_error_while_writing_keeps_the_old_run(plica: Plica, toy: str, monkey
         ["out", toy],
     )
     assert {name: (Path("out") / name).read_bytes() for name in NAMES} == before
-    assert names("out") == sorted(NAMES)
+    assert names("out") == sorted([*NAMES, "checkpoint"])
 
 
 @pytest.mark.usefixtures("without_pictures")

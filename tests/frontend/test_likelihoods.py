@@ -13,7 +13,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery, program
 from plica.backend.torch.queries.values import log_total
 from plica.errors import DTypeError, InputError, ShapeError, StructuralPropertyError, UnsupportedError
-from plica.learn.fit import fit
+from plica.learn import Adam, fit
 from plica.queries import cdf, conditional_log_likelihood, log_likelihood, probability, quantile
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, SumLayer
@@ -116,7 +116,7 @@ def test_a_circuit_trains_on_rows_with_holes() -> None:
     circuit = product_then_sum(HadamardLayer(2, 3), [GaussianLayer([v], 2) for v in range(3)])
     compiled = compiled_of(circuit, seed=1, dtype="float32")
     x = torch.from_numpy(data)
-    result = fit(compiled, x[:500], x[500:], epochs=30, batch_size=100, learning_rate=0.2, seed=0)
+    result = fit(compiled, x[:500], x[500:], learner=Adam(0.2), epochs=30)
     assert np.isfinite([epoch.valid for epoch in result.history]).all()
     means = np.sort(numbers(compiled)["0.mean"])
     np.testing.assert_allclose(means, [-2, 2], atol=0.4)

@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError, ShapeError
+from plica.learn import Adam
 from plica.learn.fit import Epoch, FitResult, copy_state, fit, mean_log_likelihood
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import pixels
@@ -70,7 +72,7 @@ def rolls(rows: int, columns: int = 2) -> np.ndarray[Any, Any]:
 def run(model: nn.Module, train: Any = None, valid: Any = None, **settings: Any) -> FitResult:
     train = rolls(60) if train is None else train
     valid = train if valid is None else valid
-    defaults = {"epochs": 5, "batch_size": 16, "learning_rate": 0.05, "seed": 0}
+    defaults = {"epochs": 5, "batch": 16, "learner": Adam(0.05)}
     return fit(model, train, valid, **{**defaults, **settings})
 
 
@@ -78,7 +80,7 @@ def run(model: nn.Module, train: Any = None, valid: Any = None, **settings: Any)
 def test_it_finds_the_maximum(dtype: torch.dtype) -> None:
     x = rolls(400)
     model = Dice(2, dtype)
-    result = run(model, x, epochs=150, batch_size=400, learning_rate=0.2)
+    result = run(model, x, epochs=150, batch=400, learner=Adam(0.2))
     frequencies = np.stack([(x == value).mean(0) for value in range(3)], axis=1)
     np.testing.assert_allclose(model.logits.detach().softmax(1), frequencies, atol=0.01)
     best = float((frequencies * np.log(frequencies)).sum())
@@ -89,7 +91,7 @@ def test_it_finds_the_maximum(dtype: torch.dtype) -> None:
 def test_real_rows_take_the_dtype_of_the_model() -> None:
     x = np.random.default_rng(0).normal(3.0, 1.0, (50, 2)).astype(np.float32)
     model = Bell()
-    run(model, x, epochs=200, batch_size=50, learning_rate=0.1)
+    run(model, x, epochs=200, batch=50, learner=Adam(0.1))
     np.testing.assert_allclose(model.mean.detach(), x.mean(0), atol=0.05)
 
 
@@ -97,7 +99,7 @@ def test_a_circuit_learns() -> None:
     circuit = pixels(2, 8)
     model = TorchCompiler().compile(circuit)
     one = rolls(300, 1)
-    result = run(model, np.repeat(one, 4, axis=1), epochs=60, batch_size=50, learning_rate=0.1)
+    result = run(model, np.repeat(one, 4, axis=1), epochs=60, batch=50, learner=Adam(0.1))
     entropy = -sum(p * math.log(p) for p in np.bincount(one[:, 0]) / 300)
     assert -result.history[-1].valid < entropy + 0.05  # four equal columns carry the entropy of one
 
@@ -132,7 +134,7 @@ def test_every_row_is_seen_once_in_an_epoch() -> None:
 
     model = Record(1)
     x = torch.arange(50)[:, None]
-    run(model, x, epochs=1, batch_size=16)
+    run(model, x, epochs=1, batch=16)
     assert sorted(model.seen.tolist()) == list(range(50))
     assert model.seen.tolist() != list(range(50))
 
@@ -198,17 +200,22 @@ def test_ctrl_c_before_anything_keeps_the_first_weights() -> None:
 def test_a_loss_that_is_not_finite_is_named() -> None:
     one = np.zeros((4, 1), int)
     values = [-1.0] * 6 + [math.nan, -1.0]  # two batches each: validation, epoch 1, validation, epoch 2
-    with pytest.raises(InputError, match=r"epoch 2, batch 1 of 2: the loss is nan; try a smaller learning rate"):
-        run(Fixed(values), one, one, epochs=3, batch_size=2)
-    with pytest.raises(InputError, match=r"epoch 1, batch 1 of 1: the loss is inf; try a smaller learning rate"):
-        run(Fixed([-1.0, -math.inf]), one, one, epochs=3, batch_size=9)
+    with pytest.raises(
+        InputError,
+        match=r"epoch 2, batch 1 of 2: the loss is nan, learned by adam with a rate of 0.0375; try a smaller",
+    ):
+        run(Fixed(values), one, one, epochs=3, batch=2)
+    with pytest.raises(
+        InputError, match=r"epoch 1, batch 1 of 1: the loss is inf, learned by adam with a rate of 0.05; try a smaller"
+    ):
+        run(Fixed([-1.0, -math.inf]), one, one, epochs=3, batch=9)
     with pytest.raises(InputError, match=r"epoch 0: the likelihood of the validation rows is NaN"):
         run(Fixed([math.nan]), one, one)
 
 
 def test_zero_probability_of_a_validation_row_is_just_bad() -> None:
     one = np.zeros((4, 1), int)
-    result = run(Fixed([-math.inf, -1.0, -3.0, -1.0, -math.inf]), one, one, epochs=2, batch_size=4)
+    result = run(Fixed([-math.inf, -1.0, -3.0, -1.0, -math.inf]), one, one, epochs=2, batch=4)
     assert [epoch.valid for epoch in result.history] == [-math.inf, -3.0, -math.inf]
     assert result.best_epoch == 1
 
@@ -224,7 +231,7 @@ def test_models_that_cannot_be_trained_are_refused() -> None:
             return super().forward(x).expand(-1, 1, 2)
 
     with pytest.raises(InputError, match=r"maps 60 rows to shape \(60, 1, 2\), expected \(60, 1, 1\): .*one output"):
-        run(Wide(2), batch_size=60)
+        run(Wide(2), batch=60)
 
 
 def test_parameters_that_are_frozen_stay() -> None:
@@ -251,7 +258,7 @@ def test_the_mean_does_not_depend_on_the_batches(batch_size: int) -> None:
 def test_validation_is_in_eval_mode_and_leaves_every_module_in_its_own(mode: bool) -> None:
     model = Modes().train(mode)
     model.part.train(not mode)
-    run(model, epochs=1, batch_size=60)
+    run(model, epochs=1, batch=60)
     own, valid = (mode, not mode, True), (False, False, False)
     assert model.seen == [valid, own, valid]
     assert (model.training, model.part.training) == (mode, not mode)
@@ -279,3 +286,138 @@ def test_a_circuit_folds_for_validation_and_gives_back_what_it_kept_with_the_nex
     )
     assert kept == [True, *[False] * 4, True, *[False] * 4, True]
     assert circuit.training
+
+
+def test_without_validation_rows_the_training_rows_choose() -> None:
+    x = rolls(60)
+    result = run_alone(x)
+    assert [epoch.valid for epoch in result.history] == [epoch.valid for epoch in run(Dice(2), x, x).history]
+
+
+def run_alone(rows: Any, model: nn.Module | None = None, **settings: Any) -> FitResult:
+    return fit(
+        Dice(2) if model is None else model, rows, **{"epochs": 5, "batch": 16, "learner": Adam(0.05), **settings}
+    )
+
+
+def test_a_part_of_the_rows_is_held_out() -> None:
+    class Record(Dice):
+        learned: set[int]
+        scored: set[int]
+
+        def forward(self, x: Tensor) -> Tensor:
+            (self.learned if torch.is_grad_enabled() else self.scored).update(x[:, 0].tolist())
+            return super().forward(x % 3)
+
+    parts = []
+    for seed in (0, 0, 1):
+        model = Record(1)
+        model.learned, model.scored = set(), set()
+        run_alone(torch.arange(50)[:, None], model, valid=0.3, epochs=1, seed=seed)
+        assert (len(model.learned), len(model.scored)) == (35, 15)
+        assert model.learned | model.scored == set(range(50))
+        parts.append(model.scored)
+    assert parts[0] == parts[1] != parts[2]
+    assert parts[0] != set(range(15))
+
+
+def test_patience_counts_epochs_without_a_gain() -> None:
+    one = np.zeros((4, 1), int)
+    values = [-5.0, -4.0, -4.25, -3.75, -3.75, -4.0, -3.0]  # validation after each epoch; the first is before training
+
+    def scores(**settings: Any) -> list[float]:
+        calls = [value for pair in zip(values, [-1.0] * 7, strict=True) for value in pair]
+        result = run_alone(one, Fixed(calls), valid=one, epochs=6, batch=4, **settings)
+        assert result.stopped_early == (len(result.history) < 7)
+        return [epoch.valid for epoch in result.history]
+
+    assert scores() == values
+    assert scores(patience=3) == values
+    assert scores(patience=2) == values[:6]
+    assert scores(patience=1) == values[:3]
+    assert scores(patience=2, min_delta=0.5) == values[:4]
+    assert scores(patience=6, min_delta=10.0) == values
+
+
+def test_numbers_that_are_not_finite_leave_the_best_state(tmp_path: Path) -> None:
+    class Breaks(Dice):
+        def forward(self, x: Tensor) -> Tensor:
+            value = super().forward(x)
+            return value * math.nan if len(self.calls) > 20 and torch.is_grad_enabled() else value
+
+    model, seen = Breaks(2), []
+    with pytest.raises(InputError, match=r"epoch 3, batch \d of 4: the loss is nan, learned by adam with a rate of"):
+        run_alone(rolls(60), model, epochs=9, checkpoint=tmp_path / "c", on_epoch=lambda e: seen.append(e.valid))
+    assert model.logits.isfinite().all()
+    assert mean_log_likelihood(model, rolls(60), 60) == pytest.approx(max(seen), abs=1e-6)
+
+
+def test_an_error_of_a_callback_leaves_the_best_state() -> None:
+    def fails(epoch: Epoch) -> None:
+        if epoch.number == 2:
+            raise LookupError
+
+    model, seen = Dice(2), []
+    with pytest.raises(LookupError):
+        run_alone(rolls(60), model, on_epoch=fails, on_batch=lambda _: seen.append(model.logits.clone()))
+    torch.testing.assert_close(model.logits, seen[7], rtol=0, atol=0)
+
+
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "no rows": ({"rows": np.zeros((0, 2), int)}, InputError, "rows has no rows"),
+    "no validation rows": ({"valid": np.zeros((0, 2), int)}, InputError, "valid has no rows"),
+    "one axis": ({"rows": np.zeros(4, int)}, InputError, r"rows must be rows \(N, D\), found shape \(4,\)"),
+    "another width": ({"valid": np.zeros((4, 3), int)}, InputError, r"valid has rows of shape \(3,\), expected \(2,\)"),
+    "all held out": ({"valid": 1.0}, InputError, "valid=1.0 holds out 0 of 60 rows"),
+    "none held out": ({"valid": 0.001}, InputError, "valid=0.001 holds out 0 of 60 rows"),
+    "a part of one row": ({"rows": np.zeros((1, 2), int), "valid": 0.5}, InputError, "holds out 0 of 1 rows"),
+    "a name": ({"learner": "adam"}, DTypeError, r"learner must be one of .*Adam\(\).*, found 'adam'"),
+    "no epochs": ({"epochs": -1}, ShapeError, "epochs must be at least 0, found -1"),
+    "no batch": ({"batch": 0}, ShapeError, "batch must be at least 1, found 0"),
+    "no patience": ({"patience": 0}, ShapeError, "patience must be at least 1, found 0"),
+    "a negative gain": ({"min_delta": -1}, InputError, "min_delta must be finite and 0 or more"),
+    "a negative seed": ({"seed": -1}, InputError, "seed must not be negative"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arguments_are_refused_before_training(case: str) -> None:
+    settings, error, message = WRONG[case]
+    model = Dice(2)
+    with pytest.raises(error, match=message):
+        run_alone(**{"rows": rolls(60), "model": model, **settings})
+    assert model.calls == []
+
+
+def test_one_row_and_no_epoch() -> None:
+    result = run_alone(np.array([[1, 2]]), epochs=1)
+    assert result.epochs_run == 1
+    model = Dice(2)
+    result = run_alone(rolls(60), model, epochs=0)
+    assert (result.epochs_run, result.best_epoch) == (0, 0)
+    torch.testing.assert_close(model.logits.detach(), torch.zeros(2, 3))
+
+
+def test_a_result_prints_short() -> None:
+    result = run_alone(rolls(60), epochs=2, valid=0.5)
+    valid = f"{result.history[result.best_epoch].valid:.4f}"
+    assert repr(result) == f"FitResult(best epoch {result.best_epoch} of 2, valid {valid})"
+    html = result._repr_html_()
+    assert html.count("<tr>") == 4
+    assert valid in html
+
+    def stop(_: Epoch) -> None:
+        raise KeyboardInterrupt
+
+    assert repr(run_alone(rolls(60), on_epoch=stop)).endswith(", interrupted)")
+    assert repr(run_alone(rolls(60), patience=1, min_delta=9.0)).endswith(", stopped early)")
+
+
+def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Epoch] = []
+    run_alone(rolls(60), epochs=1, on_epoch=seen.append)
+    assert capsys.readouterr().err == ""
+    run_alone(rolls(60), epochs=1, progress=True, on_epoch=seen.append)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == f"epoch 0/1: valid {seen[2].valid:.3f}, best {seen[2].valid:.3f} nats"
+    assert last.startswith(f"epoch 1/1: train {seen[3].train:.3f}, valid {seen[3].valid:.3f}, best ")

@@ -9,7 +9,7 @@ import torch
 import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, ShapeError
-from plica.learn.fit import fit
+from plica.learn import Adam, fit
 from plica.symbolic.layers import DISTRIBUTIONS, CategoricalLayer, GaussianLayer
 from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter
 from plica.templates import hclt
@@ -110,7 +110,7 @@ def test_learns_what_the_variables_say_of_each_other() -> None:
     rows = dependent_rows(600, 6, 2, seed=1)
     torch.manual_seed(0)
     model = plica.compile(hclt(rows, 4))
-    result = fit(model, rows[:500], rows[500:], epochs=12, batch_size=50, learning_rate=0.2, seed=0)
+    result = fit(model, rows[:500], rows[500:], learner=Adam(0.2), epochs=12, batch=50)
     first, best = result.history[0].valid, result.history[result.best_epoch].valid
     alone = [rows[:500, v].mean() for v in range(6)]
     independent = sum(np.log(np.where(rows[500:, v], p, 1 - p)).mean() for v, p in enumerate(alone))

@@ -17,7 +17,7 @@ from benchmarks.gpu.devices import Device
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, UnsupportedError
-from plica.learn.fit import fit
+from plica.learn import Adam, fit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import CategoricalLayer, SumLayer
@@ -172,7 +172,7 @@ def _check_training(device: Device) -> None:
     models, histories = pair(CIRCUITS["random tree, cp"], device, dtype=torch.float64), []
     rows = torch.from_numpy(data(models[0].symbolic, 64))
     for model in models:
-        result = fit(model, rows[:48], rows[48:], epochs=3, batch_size=16, learning_rate=0.05, seed=0)
+        result = fit(model, rows[:48], rows[48:], learner=Adam(0.05), epochs=3, batch=16)
         histories.append([one.train for one in result.history[1:] if one.train is not None])
     expected, found = histories
     assert np.allclose(found, expected, rtol=1e-6), f"found likelihoods {found}, expected {expected}"

@@ -3,13 +3,14 @@
 import contextlib
 import functools
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import ParamSpec
 
 import click
 
-from plica.cli.signals import INTERRUPTED, INTERRUPTED_LINE, TERMINATED_LINE, Terminated, ending_tidily
+from plica.cli.signals import INTERRUPTED, Terminated, ending_tidily, line_of, say_checkpoint
 from plica.errors import PlicaError
 from plica.extras import missing
 
@@ -26,6 +27,7 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         _print_anything()
+        say_checkpoint(None)
         try:
             with ending_tidily():
                 command(*args, **kwargs)
@@ -49,11 +51,11 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
                 raise
             fail(str(missing_extra))
         except KeyboardInterrupt:
-            click.echo(INTERRUPTED_LINE, err=True)
+            click.echo(line_of(signal.SIGINT), err=True)
             raise SystemExit(INTERRUPTED) from None
-        except Terminated as signal:
-            click.echo(TERMINATED_LINE, err=True)
-            raise SystemExit(128 + signal.number) from None
+        except Terminated as end:
+            click.echo(line_of(end.number), err=True)
+            raise SystemExit(128 + end.number) from None
 
     return wrapped
 

@@ -33,6 +33,8 @@ MODEL, SAMPLES, CIRCUIT, REPORT, PAGE = NAMES = (
     "report.html",
 )
 INPAINTING = "inpainting.png"  # of images
+CHECKPOINT = "checkpoint"  # until the results are there
+TENSORBOARD = "tensorboard"  # a folder
 
 
 def names_of(data: Dataset) -> tuple[str, ...]:

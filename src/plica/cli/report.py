@@ -13,7 +13,7 @@ from plica.cli.version import plica_version
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS
-from plica.learn.fit import FitResult
+from plica.learn.history import FitResult
 from plica.learn.metrics import bits_per_dimension
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
@@ -38,6 +38,7 @@ def make_report(
     rows = len(data.train) * result.epochs_run
     return {
         "interrupted": result.interrupted,
+        "stopped_early": result.stopped_early,
         "bits_per_dimension": {
             part: _bits(getattr(figures, part), data.num_variables) for part in ("train", "valid", "test")
         },

@@ -1,6 +1,6 @@
 """A training run from settings and data to the written results; importing this module loads torch."""
 
-import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,17 +10,19 @@ from plica.cli.build import build_circuit, compile_circuit, find_device
 from plica.cli.columns import show_kinds
 from plica.cli.inpainting import inpaint
 from plica.cli.memory import check_fits
-from plica.cli.outputs import names_of, write_outputs, written_elsewhere
+from plica.cli.outputs import TENSORBOARD, names_of, write_outputs, written_elsewhere
 from plica.cli.page import describe_compiled
-from plica.cli.progress import Progress
 from plica.cli.report import Figures, count_parameters, make_report
+from plica.cli.resume import keeping_checkpoint, remove_checkpoint
 from plica.cli.settings import Settings
 from plica.cli.signals import interruptible
 from plica.errors import WriteError
 from plica.extras import require
 from plica.files.datasets import Dataset
 from plica.files.tables import Array
-from plica.learn.fit import FitResult, fit, mean_log_likelihood
+from plica.learn import Epoch, FitResult, Progress, TensorBoard, fit, mean_log_likelihood
+from plica.learn.learners import learner_settings, parse_learner
+from plica.learn.learners.base import Learner
 from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
 
@@ -31,11 +33,15 @@ _NUM_SAMPLES = 64
 _EVALUATION_BATCH = 512
 
 
-def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
+def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, resume: bool) -> bool:
     """Train, evaluate and write the results; returns whether Ctrl-C ended the training."""
     import torch
 
+    learner = parse_learner(settings.learner, rate=settings.lr)
+
     require("matplotlib.figure")
+    if tensorboard:
+        require("tensorboard")
     device = find_device(settings.device)
     circuit, graph = build_circuit(settings, data)
     check_fits(count_parameters(circuit), settings.dtype)
@@ -48,9 +54,9 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
         click.echo(show_kinds(data.encoding))
     torch.manual_seed(settings.seed)
     model = compile_circuit(circuit, options).to(device)
-    result, seconds = _train(model, settings, data, quiet=quiet)
-    figures = _evaluate(model, data, seconds)
-    report = make_report(settings, data, circuit, graph, result, figures)
+    result = _train(model, settings, data, learner, quiet=quiet, tensorboard=tensorboard, resume=resume)
+    figures = _evaluate(model, data, result.seconds)
+    report = make_report(settings, data, circuit, graph, result, figures) | {"learner": learner_settings(learner)}
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
     saved = options | {"image_shape": data.shape, "num_values": data.num_values, "data": data.name}
     if data.encoding is not None:
@@ -70,29 +76,55 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
         write_outputs(settings.out, *outputs)
     except WriteError as error:
         folder = written_elsewhere(lambda folder: write_outputs(folder, *outputs), error)
+        remove_checkpoint(settings)
         raise WriteError(f"{error}; the finished training was written to {folder} instead") from error
     click.echo(f"wrote {', '.join(names_of(data))} to {settings.out}")
+    if result.interrupted:
+        click.echo(f"go on with: plica train --resume {settings.out}")
+    else:
+        remove_checkpoint(settings)
     return result.interrupted
 
 
-def _train(model: "TorchCircuit", settings: Settings, data: Dataset, *, quiet: bool) -> tuple[FitResult, float]:
-    """The result of training, and its seconds."""
+def _train(
+    model: "TorchCircuit",
+    settings: Settings,
+    data: Dataset,
+    learner: Learner,
+    *,
+    quiet: bool,
+    tensorboard: bool,
+    resume: bool,
+) -> FitResult:
     unit = "row" if data.shape is None else "img"
-    start = time.perf_counter()
     shown = Progress(len(data.train), settings.epochs, data.num_variables, unit, quiet=quiet)
-    with interruptible(), shown as progress:
-        result = fit(
+    with (
+        interruptible(),
+        shown as progress,
+        TensorBoard(settings.out / TENSORBOARD) if tensorboard else nullcontext() as board,
+        keeping_checkpoint(settings, resume=resume) as checkpoint,
+    ):
+
+        def on_epoch(epoch: Epoch) -> None:
+            if board is not None:
+                board.on_epoch(epoch)
+            progress.on_epoch(epoch)
+
+        return fit(
             model,
             data.train,
             data.valid,
+            learner=learner,
             epochs=settings.epochs,
-            batch_size=settings.batch,
-            learning_rate=settings.lr,
+            batch=settings.batch,
             seed=settings.seed,
+            patience=settings.patience,
+            min_delta=settings.min_delta,
+            checkpoint=checkpoint,
+            resume=resume,
             on_batch=progress.on_batch,
-            on_epoch=progress.on_epoch,
+            on_epoch=on_epoch,
         )
-    return result, time.perf_counter() - start
 
 
 def _evaluate(model: "TorchCircuit", data: Dataset, seconds: float) -> Figures:
@@ -108,7 +140,8 @@ def _sample(model: "TorchCircuit", seed: int) -> Array:
 
 def _summary(result: FitResult, figures: Figures, epochs: int, num_variables: int) -> str:
     test, valid = (bits_per_dimension(value, num_variables) for value in (figures.test, figures.valid))
-    stopped = "interrupted after" if result.interrupted else "after"
+    ends = {"interrupted": result.interrupted, "stopped early": result.stopped_early}
+    stopped = " ".join([*(name for name, is_so in ends.items() if is_so), "after"])
     return (
         f"test {test:.4f} bits/dim (valid {valid:.4f}, best of epoch {result.best_epoch}) "
         f"{stopped} {result.epochs_run} of {epochs} epochs in {figures.seconds:.1f} s"

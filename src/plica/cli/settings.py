@@ -34,13 +34,16 @@ class Settings:
         units: In each layer.
         epochs: The most epochs.
         batch: Rows in one step.
-        lr: Adam's step size at the start.
+        lr: The learner's rate; None leaves it to the learner.
         seed: Of the first weights, the shuffling, the samples and a random split.
         device: Where to train.
         dtype: Of the weights.
         columns: `auto`, or the path of a file that describes columns; None if all have one kind.
         missing: Words that mean that a cell is missing.
         delimiter: The delimiter of a `.csv`; None if its first lines decide.
+        learner: `NAME` or `NAME:SETTING=VALUE,...`.
+        patience: Epochs without a gain after which training ends; None if all are run.
+        min_delta: The gain in nats per row that counts.
     """
 
     data: str
@@ -54,36 +57,41 @@ class Settings:
     units: int
     epochs: int
     batch: int
-    lr: float
+    lr: float | None
     seed: int
     device: str
     dtype: str
     columns: str | None = None
     missing: tuple[str, ...] = ()
     delimiter: str | None = None
+    learner: str = "adam"
+    patience: int | None = None
+    min_delta: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values."""
         return dataclasses.asdict(self) | {"out": str(self.out)}
 
 
-def finite(_context: click.Context, _option: click.Parameter, value: float) -> float:
-    """A number that is neither infinite nor NaN.
+def finite(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    """A number that is neither infinite nor NaN, or None.
 
     Raises:
         click.BadParameter: The number is infinite or NaN.
     """
-    if not math.isfinite(value):
+    if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number")
     return value
 
 
-def parse_out(_context: click.Context, _option: click.Parameter, value: str) -> Path:
-    """A folder by its name.
+def parse_out(_context: click.Context, _option: click.Parameter, value: str | None) -> Path | None:
+    """A folder by its name, or None.
 
     Raises:
         click.BadParameter: The name is empty, as after `--out $UNSET` in a shell.
     """
+    if value is None:
+        return None
     if not value:
         raise click.BadParameter("the name of the folder is empty; write . for the current one")
     return Path(value)

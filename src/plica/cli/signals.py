@@ -10,11 +10,26 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 INTERRUPTED = 128 + signal.SIGINT  # as shells report it
-INTERRUPTED_LINE = "plica: interrupted; nothing was written"
-TERMINATED_LINE = "plica: terminated; nothing was written"
+_checkpoint: Path | None = None  # of a training run that this process may have to leave
+
+
+def line_of(number: int) -> str:
+    """The last line of a process that a signal ends."""
+    left = "nothing was written"
+    if _checkpoint is not None and _checkpoint.exists():
+        left = f"go on with: plica train --resume {_checkpoint.parent}"
+    return f"plica: {'interrupted' if number == signal.SIGINT else 'terminated'}; {left}"
+
+
+def say_checkpoint(path: Path | None) -> None:
+    """Have the last line of a process that a signal ends say how to go on, if a checkpoint is there."""
+    global _checkpoint
+    _checkpoint = path
+
 
 # Signals that ask a process to end; by default it dies at once, which leaves temporary files behind.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -100,7 +115,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     remove_temporary = getattr(sys.modules.get("plica.paths"), "remove_temporary", None)
     if remove_temporary is not None and not remove_temporary():
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
-    os.write(2, f"{INTERRUPTED_LINE if number == signal.SIGINT else TERMINATED_LINE}\n".encode())
+    os.write(2, f"{line_of(number)}\n".encode(errors="backslashreplace"))
     os._exit(128 + number)
 
 

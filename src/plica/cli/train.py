@@ -1,6 +1,7 @@
 """`plica train`: fits a circuit to data by maximum likelihood and writes the model, pictures and a report."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 from plica.cli.asking import DELIMITER
 from plica.cli.build import REGION_GRAPHS
 from plica.cli.errors import one_line_errors
-from plica.cli.outputs import INPAINTING, NAMES
+from plica.cli.outputs import CHECKPOINT, INPAINTING, NAMES, REPORT
 from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
 from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
@@ -22,9 +23,14 @@ from plica.templates.region_graph.build import FAMILIES
 
 
 @click.command(short_help="Train a circuit on a data set.")
-@click.argument("data")
+@click.argument("data", required=False, metavar="DATA")
+@click.option("--out", type=click.Path(), callback=parse_out, help="Folder for the results; made if missing.")
 @click.option(
-    "--out", type=click.Path(), required=True, callback=parse_out, help="Folder for the results; made if missing."
+    "--resume",
+    type=click.Path(),
+    metavar="OUT",
+    callback=parse_out,
+    help="Go on with a run that was interrupted, from its folder and with its settings; nothing else is given.",
 )
 @click.option(
     "--region-graph",
@@ -41,12 +47,28 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Passes over the training rows.")
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Rows in one step.")
 @click.option(
+    "--learner",
+    metavar="NAME[:SETTING=VALUE,...]",
+    default="adam",
+    show_default=True,
+    help="How the circuit learns, as in adam:rate=0.05,schedule=one-cycle; a wrong name lists the learners.",
+)
+@click.option(
     "--lr",
     type=click.FloatRange(0, min_open=True),
-    default=0.1,
+    callback=finite,
+    help="The learner's rate, in short for --learner NAME:rate=.... Default: 0.1 for adam.",
+)
+@click.option(
+    "--patience", type=click.IntRange(1), help="End after so many epochs in a row without a gain. Default: never."
+)
+@click.option(
+    "--min-delta",
+    type=click.FloatRange(0),
+    default=0.0,
     show_default=True,
     callback=finite,
-    help="Step size of Adam at first.",
+    help="The gain in nats per row that counts for --patience.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of all random numbers."
@@ -71,9 +93,10 @@ from plica.templates.region_graph.build import FAMILIES
 )
 @click.option("--missing", multiple=True, metavar="WORD", help="Text of a missing cell; empty cells are missing too.")
 @DELIMITER
+@click.option("--tensorboard", is_flag=True, help="Write figures of each epoch to OUT/tensorboard.")
 @click.option("--quiet", is_flag=True, help="Show no progress bar.")
 @one_line_errors
-def train(quiet: bool, **options: Any) -> None:
+def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -> None:
     """Train a circuit on DATA: the word digits, or the path of a .npy, .npz, .csv or .parquet file.
 
     A file holds rows (N, D) or images (N, H, W) or (N, C, H, W). A random 72 / 14 / 14 percent of the rows are for
@@ -85,23 +108,71 @@ def train(quiet: bool, **options: Any) -> None:
     The model that is best on the validation rows is kept. OUT gets model.plica (structure and weights), samples.png,
     circuit.svg, report.json, for images inpainting.png, and report.html, which shows all of them. Ctrl-C ends training
     early and still writes them.
+
+    Each epoch writes OUT/checkpoint, which is removed when the results are there. After Ctrl-C, or when the process was
+    killed, `plica train --resume OUT` goes on from it, and ends as if there had been no break.
     """
+    settings = _given(options) if resume is None else _of_checkpoint(resume)
+    check_can_create(settings.out, (*NAMES, INPAINTING, CHECKPOINT))
+    data = load_data(settings)
+    _prepare_torch()
+    with leaving_at_once():
+        from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
+
+    if run(settings, data, quiet=quiet, tensorboard=tensorboard, resume=resume is not None):
+        raise SystemExit(INTERRUPTED)
+
+
+def _prepare_torch() -> None:
+    """Have idle threads sleep: with other work on the cores, spinning threads made training ten times slower."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
+
+
+def _given(options: Mapping[str, Any]) -> Settings:
+    """The settings of a new run.
+
+    Raises:
+        click.MissingParameter: There is no data set or no folder.
+        InputError: Options exclude each other.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        if parameter.name in ("data", "out") and options[parameter.name] is None:
+            raise click.MissingParameter(ctx=context, param=parameter)
     settings = Settings(**options)
-    input_source = click.get_current_context().get_parameter_source("input")
-    if settings.columns is not None and input_source is not click.core.ParameterSource.DEFAULT:
+    is_given = context.get_parameter_source("input") is not click.core.ParameterSource.DEFAULT
+    if settings.columns is not None and is_given:
         raise InputError(
             "--input applies to rows of one kind, not to --columns; name the distribution in the file of --columns: "
             f'{{"age": {{"kind": "real", "input": "{settings.input}"}}}}'
         )
-    check_can_create(settings.out, (*NAMES, INPAINTING))
-    data = load_data(settings)
-    # Have idle threads sleep: with other work on the cores, spinning threads made training ten times slower.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
-    with leaving_at_once():
-        from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
+    return settings
 
-    if run(settings, data, quiet=quiet):
-        raise SystemExit(INTERRUPTED)
+
+def _of_checkpoint(out: Path) -> Settings:
+    """The settings with which the run of a folder was started.
+
+    Raises:
+        InputError: Other settings are given too.
+        FileFormatError: The folder has no checkpoint, or a damaged one.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in _OF_A_RESUMED_RUN and source is not click.core.ParameterSource.DEFAULT:
+            raise InputError(
+                f"--resume goes on with the settings of {out}; leave {parameter.get_error_hint(context)} out, or start "
+                "a new run without --resume"
+            )
+    if not (out / CHECKPOINT).exists() and (out / REPORT).exists():
+        raise InputError(f"--resume {out}: the run is finished, since {out / REPORT} is there and no checkpoint")
+    _prepare_torch()
+    with leaving_at_once():
+        from plica.cli.resume import settings_of  # loads torch
+    return settings_of(out)
+
+
+_OF_A_RESUMED_RUN = ("resume", "quiet", "tensorboard")
 
 
 def load_data(settings: Settings) -> Dataset:

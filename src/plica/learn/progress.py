@@ -1,33 +1,37 @@
-"""The progress of a training run: a bar on a terminal, else one line for each epoch."""
+"""The progress of a training run: a bar on a terminal or in a notebook, else one line for each epoch."""
 
 import sys
 from types import TracebackType
 from typing import Any, Self
 
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from plica.learn.fit import Epoch
+from plica.learn.history import Epoch
 from plica.learn.metrics import bits_per_dimension
+
+_IN_NOTEBOOK = any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
 
 
 class Progress:
-    """One bar over all epochs on stderr: epoch, rows a second, and bits per dimension of the last and best epoch.
+    """One bar over all epochs on stderr: epoch, rows a second, and log-likelihoods of the last and best epoch.
 
     A file or a pipe gets a line at the end of each epoch, since a bar would write a line for each change there.
 
     Args:
         rows: Training rows in an epoch.
         epochs: The most epochs.
-        num_variables: In a row.
+        num_variables: In a row, to show bits per dimension; None shows nats.
         unit: The word for a row.
         quiet: Whether to show nothing.
     """
 
-    def __init__(self, rows: int, epochs: int, num_variables: int, unit: str, *, quiet: bool) -> None:
-        self._epochs = epochs
+    def __init__(
+        self, rows: int, epochs: int, num_variables: int | None = None, unit: str = "row", *, quiet: bool = False
+    ) -> None:
+        self._rows, self._epochs = rows, epochs
         self._num_variables = num_variables
-        self._best = float("inf")
-        drawn = sys.stderr.isatty()
+        self._best = float("-inf")
+        drawn = sys.stderr.isatty() or _IN_NOTEBOOK
         self._tells = not quiet and not drawn
         self._bar: Any = tqdm(
             total=rows * epochs,
@@ -52,12 +56,19 @@ class Progress:
 
     def on_epoch(self, epoch: Epoch) -> None:
         """Show the figures of a finished epoch."""
-        valid = bits_per_dimension(epoch.valid, self._num_variables)
-        self._best = min(self._best, valid)
-        shown = "" if epoch.train is None else f"train {bits_per_dimension(epoch.train, self._num_variables):.3f}, "
+        self._best = max(self._best, epoch.valid)
+        shown = "" if epoch.train is None else f"train {self._figure(epoch.train)}, "
         where = f"epoch {epoch.number}/{self._epochs}"
-        figures = f"{shown}valid {valid:.3f}, best {self._best:.3f} bits/dim"
+        unit = "nats" if self._num_variables is None else "bits/dim"
+        figures = f"{shown}valid {self._figure(epoch.valid)}, best {self._figure(self._best)} {unit}"
+        if not self._bar.disable:
+            self._bar.update(epoch.number * self._rows - self._bar.n)  # epochs of a resumed run have no batches
         self._bar.set_postfix_str(figures, refresh=False)
         self._bar.set_description(where)
         if self._tells:
             print(f"{where}: {figures}", file=sys.stderr, flush=True)
+
+    def _figure(self, log_likelihood: float) -> str:
+        if self._num_variables is None:
+            return f"{log_likelihood:.3f}"
+        return f"{bits_per_dimension(log_likelihood, self._num_variables):.3f}"

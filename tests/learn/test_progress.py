@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from plica.cli.progress import Progress
-from plica.learn.fit import Epoch
+from plica.learn.history import Epoch
+from plica.learn.progress import Progress
 
 
 class Terminal(io.StringIO):

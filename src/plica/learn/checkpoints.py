@@ -1,0 +1,173 @@
+"""Checkpoints: all that a training run needs to go on, in one file that appears whole or not at all.
+
+A file is written by `torch.save` and read with `weights_only=True`, so that it runs no code. It says which model, rows
+and settings it belongs to, and a run with others refuses it.
+
+>>> import tempfile
+>>> checkpoint = Checkpoint(Path(tempfile.mkdtemp()) / "checkpoint", notes={"command": "train"})
+>>> checkpoint.write({"seed": 0}, {"history": []})
+>>> checkpoint.read({"seed": 0}), read_notes(checkpoint.path)
+({'history': []}, {'command': 'train'})
+>>> checkpoint.read({"seed": 1})  # doctest: +ELLIPSIS
+Traceback (most recent call last):
+plica.errors.InputError: ...checkpoint: belongs to another run: its seed is 0, and here it is 1; ...
+"""
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plica.errors import FileFormatError, InputError
+from plica.paths import check_is_file, remove_leftovers, replacing
+from plica.symbolic.circuit import Circuit
+
+_FORMAT = "plica checkpoint"
+_VERSION = 1
+_ENTRIES = frozenset(("format", "version", "identity", "state", "notes"))
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a training run keeps what it needs to go on, and how often within an epoch.
+
+    Args:
+        path: The file; its folder is made if missing.
+        seconds: A long epoch writes it whenever so many seconds have passed; each epoch writes it at its end.
+        notes: Plain values for whoever resumes the run, such as the settings of a script.
+    """
+
+    path: str | os.PathLike[str]
+    seconds: float = 300.0
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return Path(self.path).exists()
+
+    def write(self, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Write the state of a run, in place of what is there; the former file stays if this fails.
+
+        Args:
+            identity: What the run is, by names as messages say them.
+            state: Tensors and plain values.
+
+        Raises:
+            FileFormatError: The file cannot be written there.
+            WriteError: There is no space left.
+        """
+        path = Path(self.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        contents = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "identity": dict(identity),
+            "state": dict(state),
+            "notes": dict(self.notes),
+        }
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            torch.save(contents, file)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read(self, identity: Mapping[str, Any]) -> dict[str, Any]:
+        """The state that was written last.
+
+        Raises:
+            FileFormatError: The file is missing or damaged, or is no checkpoint of this version.
+            InputError: It belongs to another run.
+        """
+        contents = _contents(Path(self.path))
+        written = contents["identity"]
+        differing = [name for name in dict.fromkeys((*written, *identity)) if written.get(name) != identity.get(name)]
+        if differing:
+            differences = ", ".join(
+                f"its {name} is {written.get(name)}, and here it is {identity.get(name)}" for name in differing
+            )
+            raise InputError(
+                f"{self.path}: belongs to another run: {differences}; pass the same to go on, or leave resume out to "
+                "start anew"
+            )
+        state: dict[str, Any] = contents["state"]
+        return state
+
+    def remove_leftovers(self) -> None:
+        """Remove temporary files of runs that were killed while they wrote."""
+        remove_leftovers(Path(self.path))
+
+
+def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The notes of a checkpoint.
+
+    Raises:
+        FileFormatError: The file is missing or damaged, or is no checkpoint of this version.
+    """
+    notes: dict[str, Any] = _contents(Path(path))["notes"]
+    return notes
+
+
+def _contents(path: Path) -> dict[str, Any]:
+    """The contents of a file, whose checksums hold."""
+    check_is_file(path)
+    try:
+        with zipfile.ZipFile(path) as archive:  # torch reads tensors without a look at their checksums
+            damaged = archive.testzip()
+        contents = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of many kinds, as bytes are damaged
+        raise FileFormatError(f"{path}: {_DAMAGED}") from error
+    if damaged:
+        raise FileFormatError(f"{path}: {_DAMAGED}")
+    if not isinstance(contents, dict) or contents.get("format") != _FORMAT:
+        raise FileFormatError(f"{path}: is no checkpoint of a training run; pass the file that `fit` wrote")
+    if contents.get("version") != _VERSION or contents.keys() != _ENTRIES:
+        raise FileFormatError(
+            f"{path}: is a checkpoint of version {contents.get('version')}, expected {_VERSION}; resume with the Plica "
+            "that wrote it, or start anew"
+        )
+    return contents
+
+
+_DAMAGED = "is no checkpoint, or is damaged; restore a copy of it, or leave resume out to start anew"
+
+
+def describe_model(model: nn.Module) -> str:
+    """The kind of a model and a digest of its structure: layers, and names and shapes of tensors."""
+    lines = [f"{name} {tuple(value.shape)}" for name, value in model.state_dict().items()]
+    circuit = getattr(model, "symbolic", None)
+    if isinstance(circuit, Circuit):
+        places = {layer: place for place, layer in enumerate(circuit.layers)}
+        for layer in circuit.layers:
+            inputs = [places[operand] for operand in circuit.layer_inputs(layer)]
+            lines.append(f"{circuit.layer_name(layer)} of {inputs}")
+    return f"{type(model).__name__} of {sum(p.numel() for p in model.parameters()):,} parameters ({_digest(lines)})"
+
+
+def describe_rows(rows: Tensor) -> str:
+    """The size of rows and a digest of their values."""
+    contents = rows.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+    return f"{' x '.join(map(str, rows.shape))} ({hashlib.sha256(contents.data).hexdigest()[:16]})"
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """The states of torch's global generators that a model on a device draws from."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def set_random_state(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Put such states back, where the device is of the same kind."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)

@@ -1,0 +1,149 @@
+"""Adam with torch's schedules, and a Dirichlet prior on normalized weights.
+
+Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", 2015; weight decay as in I. Loshchilov,
+F. Hutter, "Decoupled Weight Decay Regularization", 2019 (AdamW).
+
+>>> Adam(rate=0.05, schedule="one-cycle")
+Adam(rate=0.05, schedule='one-cycle', weight_decay=0.0, pseudocount=0.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+from torch.optim.lr_scheduler import (
+    ConstantLR,
+    CosineAnnealingLR,
+    LinearLR,
+    LRScheduler,
+    OneCycleLR,
+    ReduceLROnPlateau,
+)
+
+from plica.arguments import found, number
+from plica.errors import DTypeError, InputError
+from plica.learn.learners.base import Learner, Plan, Training
+from plica.learn.learners.prior import DirichletPrior
+from plica.learn.scores import log_likelihood
+
+Schedule: TypeAlias = Callable[[Optimizer, int], LRScheduler]
+"""Makes a schedule of an optimizer for a number of steps; each step of training is a step of the schedule."""
+
+SCHEDULES: Mapping[str, Schedule] = {
+    "constant": lambda optimizer, steps: ConstantLR(optimizer, factor=1.0, total_iters=steps),
+    "cosine": lambda optimizer, steps: CosineAnnealingLR(optimizer, steps),  # half a cosine, to 0
+    "linear": lambda optimizer, steps: LinearLR(optimizer, start_factor=1.0, end_factor=0.0, total_iters=steps),
+    "one-cycle": lambda optimizer, steps: OneCycleLR(optimizer, _rate(optimizer), total_steps=steps + 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Adam(Learner):
+    """Adam on the mean log-likelihood of each batch.
+
+    Args:
+        rate: The step size: at first, and under `one-cycle` at its highest.
+        schedule: How the rate changes: a name in `SCHEDULES`, or a function from an optimizer and the number of steps
+            to a schedule of torch.
+        weight_decay: The part of each parameter, times the rate, that a step takes away.
+        pseudocount: Added to the expected count of each normalized weight: a Dirichlet prior with all entries
+            1 + pseudocount, whose mode is learned. It holds for weights of sums and probabilities of categories.
+
+    Raises:
+        DTypeError: A setting has a wrong type.
+        InputError: A setting is out of range, or there is no schedule of that name.
+    """
+
+    name: ClassVar[str] = "adam"
+    advice: ClassVar[str] = "try a smaller learning rate, or float64"
+
+    rate: float = 0.1
+    schedule: str | Schedule = "cosine"
+    weight_decay: float = 0.0
+    pseudocount: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "weight_decay", "pseudocount"):
+            value = number("Adam", name, getattr(self, name))
+            if not 0 <= value < math.inf or (name == "rate" and value == 0):
+                least = "above 0" if name == "rate" else "0 or more"
+                raise InputError(f"Adam: {name} must be finite and {least}, found {value}")
+        if isinstance(self.schedule, str):
+            if self.schedule not in SCHEDULES:
+                raise InputError(
+                    f"Adam: there is no schedule {self.schedule!r}; choose one of {', '.join(SCHEDULES)}, or pass a "
+                    "function from an optimizer and a number of steps to a schedule of torch"
+                )
+        elif not callable(self.schedule):
+            raise DTypeError(f"Adam: schedule must be a name or a function, {found(self.schedule)}")
+
+    def start(self, model: nn.Module, plan: Plan) -> AdamTraining:
+        """What trains a model.
+
+        Raises:
+            UnsupportedError: There are pseudocounts, and a weight of the model is not normalized by a softmax.
+            DTypeError: The function `schedule` returns no schedule that steps alone.
+        """
+        return AdamTraining(self, model, plan)
+
+
+class AdamTraining(Training):
+    """A model, its optimizer and its schedule.
+
+    Args:
+        learner: The settings.
+        model: The model, whose parameters change.
+        plan: How long it will learn.
+    """
+
+    def __init__(self, learner: Adam, model: nn.Module, plan: Plan) -> None:
+        learnable = [p for p in model.parameters() if p.requires_grad]
+        fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in learnable)
+        self._model = model
+        self._optimizer = AdamW(learnable, lr=learner.rate, weight_decay=learner.weight_decay, fused=fused)
+        make = SCHEDULES[learner.schedule] if isinstance(learner.schedule, str) else learner.schedule
+        self._schedule = make(self._optimizer, max(1, plan.epochs * plan.steps_per_epoch))
+        if not isinstance(self._schedule, LRScheduler) or isinstance(self._schedule, ReduceLROnPlateau):
+            raise DTypeError(
+                "Adam: schedule must return a torch.optim.lr_scheduler.LRScheduler that steps without a metric, "
+                f"{found(self._schedule)}; stop on a plateau by fit(..., patience=...)"
+            )
+        self._prior = DirichletPrior(model, learner.pseudocount, plan.num_rows) if learner.pseudocount else None
+        self.rate = _rate(self._optimizer)
+
+    def step(self, batch: Tensor) -> Tensor:
+        """Learn from rows `(B, D)`: the mean of their log-likelihoods before the step, of shape `()`, on the device."""
+        self._optimizer.zero_grad(set_to_none=True)
+        mean = log_likelihood(self._model, batch).mean()
+        loss = -mean if self._prior is None else -mean - self._prior.per_row()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self._schedule.step()
+        self.rate = _rate(self._optimizer)
+        return mean.detach()
+
+    def end_epoch(self) -> None:
+        """Called after the last batch of an epoch."""
+
+    def log_prior(self) -> float:
+        """The log-density of the prior per training row, but for a constant."""
+        return 0.0 if self._prior is None else float(self._prior.per_row().detach())
+
+    def state_dict(self) -> dict[str, Any]:
+        """The moments of the optimizer, and where the schedule is."""
+        return {"optimizer": self._optimizer.state_dict(), "schedule": self._schedule.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._schedule.load_state_dict(state["schedule"])
+        self.rate = _rate(self._optimizer)
+
+
+def _rate(optimizer: Optimizer) -> float:
+    return float(optimizer.param_groups[0]["lr"])

@@ -1,0 +1,256 @@
+"""One training run: its loop, what it keeps, and how it goes on from a checkpoint."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plica.errors import FileFormatError, InputError, PlicaError
+from plica.learn.checkpoints import Checkpoint, describe_model, describe_rows, random_state, set_random_state
+from plica.learn.history import Epoch, FitResult, epochs_without_gain
+from plica.learn.learners import learner_settings
+from plica.learn.learners.base import Learner, Plan
+from plica.learn.scores import copy_state, first_parameter, mean_log_likelihood
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The checked settings of a run; `plica.learn.fit.fit` says what they mean."""
+
+    learner: Learner
+    epochs: int
+    batch: int
+    seed: int
+    patience: int | None
+    min_delta: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step of an epoch: the mean log-likelihood `()` on the device, its rows, and the rate."""
+
+    mean: Tensor
+    rows: int
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """The finished epochs, and the best of them: one object, so that an interrupt finds it whole."""
+
+    history: tuple[Epoch, ...]
+    best_epoch: int
+    best_state: dict[str, Tensor]
+
+
+class Run:
+    """A training run.
+
+    Args:
+        model: The model, which changes.
+        train: (N, D) rows to learn from, on the device of the model.
+        valid: (M, D) rows by which epochs are scored.
+        settings: The settings.
+        checkpoint: Where to keep what is needed to go on.
+        on_batch: Called after each step with its number of rows.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train: Tensor,
+        valid: Tensor,
+        settings: Settings,
+        checkpoint: Checkpoint | None,
+        on_batch: Callable[[int], None],
+    ) -> None:
+        self._model, self._train, self._valid = model, train, valid
+        self._settings, self._checkpoint, self._on_batch = settings, checkpoint, on_batch
+        self._batch = min(settings.batch, len(train))  # torch counts sizes in 64 bits
+        self._device = first_parameter(model).device
+        plan = Plan(len(train), math.ceil(len(train) / self._batch), settings.epochs)
+        self._training = settings.learner.start(model, plan)
+        self._generator = torch.Generator().manual_seed(settings.seed)
+        self._shuffling = self._generator.get_state()  # as the epoch began
+        self._steps: list[_Step] = []  # of the epoch so far
+        self._epoch_seconds = 0.0  # of the epoch so far, before the run was resumed
+        self._finished = _Finished((), 0, copy_state(model))
+        self._identity = self._described() if checkpoint is not None else {}
+        self._earlier_seconds, self._began = 0.0, time.perf_counter()
+        self._written = -math.inf  # when the checkpoint was; never
+
+    def to_end(self, resume: bool, on_epoch: Callable[[Epoch], None]) -> FitResult:
+        """Train until the last epoch, or until patience or an interrupt ends the run; the model gets its best state.
+
+        Args:
+            resume: Whether to go on from the checkpoint if there is one.
+            on_epoch: Called for each epoch.
+
+        Raises:
+            InputError: A number is not finite, or the checkpoint belongs to another run.
+            FileFormatError: The checkpoint is damaged.
+        """
+        interrupted = False
+        try:
+            if self._checkpoint is not None:
+                self._checkpoint.remove_leftovers()
+                if resume and self._checkpoint.exists():
+                    self._load(self._checkpoint)
+            for epoch in self._finished.history:
+                on_epoch(epoch)
+            while len(self._finished.history) <= self._settings.epochs and not self._is_stale():
+                self._next_epoch()
+                on_epoch(self._finished.history[-1])
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            self._model.load_state_dict(self._finished.best_state)
+        finished = self._finished
+        stopped_early = not interrupted and len(finished.history) <= self._settings.epochs
+        return FitResult(
+            finished.history, finished.best_epoch, finished.best_state, interrupted, stopped_early, self._seconds()
+        )
+
+    def _is_stale(self) -> bool:
+        patience = self._settings.patience
+        if patience is None:
+            return False
+        return epochs_without_gain(self._finished.history, self._settings.min_delta) >= patience
+
+    def _seconds(self) -> float:
+        return self._earlier_seconds + time.perf_counter() - self._began
+
+    def _next_epoch(self) -> None:
+        """Learn from all rows once, but for epoch 0; score the state, and keep it if it is the best."""
+        before = self._finished
+        number = len(before.history)
+        start = time.perf_counter() - self._epoch_seconds
+        mean = self._learn(number, start) if number else None
+        seconds = time.perf_counter() - start
+        score = mean_log_likelihood(self._model, self._valid, self._batch)
+        if self._valid is self._train:
+            score += self._training.log_prior()  # or an epoch that overfits would be the best
+        if math.isnan(score):
+            raise InputError(f"epoch {number}: the likelihood of the validation rows is NaN; {self._advice()}")
+        better = not number or score > before.history[before.best_epoch].valid
+        history = (*before.history, Epoch(number, mean, score, better, seconds, self._training.rate))
+        best_epoch, best_state = (number, copy_state(self._model)) if better else (before.best_epoch, before.best_state)
+        self._finished, self._steps = _Finished(history, best_epoch, best_state), []
+        self._epoch_seconds = 0.0
+        self._shuffling = self._generator.get_state()
+        self._write()
+
+    def _learn(self, number: int, start: float) -> float:
+        """Take the steps of an epoch that are left; the mean log-likelihood of all.
+
+        Figures stay on the device, so that no step waits for it.
+        """
+        self._generator.set_state(self._shuffling)
+        order = torch.randperm(len(self._train), generator=self._generator).to(self._train.device)
+        batches = torch.split(order, self._batch)
+        for chosen in batches[len(self._steps) :]:
+            rate = self._training.rate
+            mean = self._training.step(self._train[chosen])
+            self._steps.append(_Step(mean, len(chosen), rate))
+            if self._checkpoint is not None and time.perf_counter() - self._written > self._checkpoint.seconds:
+                self._epoch_seconds = time.perf_counter() - start
+                self._write()
+            self._on_batch(len(chosen))
+        self._training.end_epoch()
+        return self._checked_mean(number)
+
+    def _checked_mean(self, epoch: int) -> float:
+        """The mean log-likelihood of the epoch; all figures are fetched from the device at once.
+
+        Raises:
+            InputError: One is not finite.
+        """
+        means = torch.stack([step.mean for step in self._steps]).double().cpu()
+        bad = (~means.isfinite()).nonzero()
+        if len(bad):
+            first = int(bad[0])
+            rate = self._steps[first].rate
+            with_rate = "" if rate is None else f" with a rate of {rate:.3g}"
+            raise InputError(
+                f"epoch {epoch}, batch {first + 1} of {len(means)}: the loss is {-float(means[first])}, learned by "
+                f"{self._settings.learner.name}{with_rate}; {self._advice()}"
+            )
+        sizes = torch.tensor([step.rows for step in self._steps], dtype=torch.float64)
+        return float((means * sizes).sum() / sizes.sum())
+
+    def _advice(self) -> str:
+        return self._settings.learner.advice
+
+    def _described(self) -> dict[str, Any]:
+        """What the run is: a checkpoint of another one is refused."""
+        settings = self._settings
+        return {
+            "model": describe_model(self._model),
+            "dtype": str(first_parameter(self._model).dtype),
+            "data": describe_rows(self._train),
+            "validation data": describe_rows(self._valid),
+            "learner": learner_settings(settings.learner),
+            "seed": settings.seed,
+            "epochs": settings.epochs,
+            "batch": self._batch,
+            "patience": settings.patience,
+            "min_delta": settings.min_delta,
+        }
+
+    def _write(self) -> None:
+        """Write the checkpoint. If a later one cannot be written, the former one stays and training goes on."""
+        if self._checkpoint is None:
+            return
+        state = {
+            "model": self._model.state_dict(),
+            "best": (self._finished.best_epoch, self._finished.best_state),
+            "training": self._training.state_dict(),
+            "shuffling": self._shuffling,
+            "random": random_state(self._device),
+            "history": [(e.number, e.train, e.valid, e.best, e.seconds, e.rate) for e in self._finished.history],
+            "steps": [(step.mean, step.rows, step.rate) for step in self._steps],
+            "epoch_seconds": self._epoch_seconds,
+            "seconds": self._seconds(),
+        }
+        try:
+            self._checkpoint.write(self._identity, state)
+        except (PlicaError, OSError, RuntimeError) as error:  # torch raises RuntimeError where a disk is full
+            if self._written == -math.inf:
+                raise
+            warnings.warn(f"a checkpoint was not written, the former one stays: {error}", stacklevel=2)
+        self._written = time.perf_counter()
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint; if it is refused, nothing has changed.
+
+        Raises:
+            InputError: It belongs to another run.
+            FileFormatError: It is damaged.
+        """
+        state = checkpoint.read(self._identity)
+        before = self._finished.best_state  # of a run that has not begun
+        try:
+            number, best = state["best"]
+            best = {name: best[name].to(value.device) for name, value in before.items()}
+            finished = _Finished(tuple(Epoch(*figures) for figures in state["history"]), number, best)
+            if finished.history[number].number != number:
+                raise LookupError(number)
+            steps = [_Step(mean.to(self._device), rows, rate) for mean, rows, rate in state["steps"]]
+            self._training.load_state_dict(state["training"])
+            self._model.load_state_dict(state["model"])
+            self._generator.set_state(state["shuffling"])
+            self._epoch_seconds, self._earlier_seconds = float(state["epoch_seconds"]), float(state["seconds"])
+            set_random_state(state["random"], self._device)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            self._model.load_state_dict(before)
+            raise FileFormatError(
+                f"{checkpoint.path}: its contents do not fit the run that it names ({type(error).__name__}); leave "
+                "resume out to start anew"
+            ) from error
+        self._finished, self._steps, self._shuffling = finished, steps, state["shuffling"]
+        self._written = time.perf_counter()

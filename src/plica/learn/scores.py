@@ -1,0 +1,77 @@
+"""Log-likelihoods of rows by a module, checked; its rows as tensors, and copies of its state."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from plica.errors import InputError
+
+Rows = Tensor | np.ndarray[Any, np.dtype[Any]]
+
+
+def mean_log_likelihood(model: nn.Module, rows: Rows, batch: int) -> float:
+    """The mean log-likelihood of rows `(N, D)`, summed in float64 without gradients and in eval mode."""
+    parameter = first_parameter(model)
+    rows = to_tensor(rows, parameter)
+    total = torch.zeros((), dtype=torch.float64, device=parameter.device)
+    with torch.no_grad(), _evaluated(model):
+        for some in torch.split(rows, min(batch, max(len(rows), 1))):  # torch counts sizes in 64 bits
+            total += log_likelihood(model, some).sum(dtype=torch.float64)
+    return float(total) / len(rows)
+
+
+def log_likelihood(model: nn.Module, batch: Tensor) -> Tensor:
+    """The log-likelihood `(B,)` of each row of a batch `(B, D)`.
+
+    Raises:
+        InputError: The model has several outputs or units.
+    """
+    value: Tensor = model(batch)
+    if value.shape != (len(batch), 1, 1):
+        raise InputError(
+            f"the model maps {len(batch)} rows to shape {tuple(value.shape)}, expected ({len(batch)}, 1, 1): "
+            "training needs a circuit with one output of one unit"
+        )
+    return value[:, 0, 0]
+
+
+@contextmanager
+def _evaluated(model: nn.Module) -> Iterator[None]:
+    """A context in which a model is in eval mode; afterwards each module has its former mode."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def copy_state(model: nn.Module) -> dict[str, Tensor]:
+    """The model's `state_dict`, cloned."""
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def first_parameter(model: nn.Module) -> Tensor:
+    """The first parameter that is learned; its device and dtype are those of the model.
+
+    Raises:
+        InputError: There is none.
+    """
+    parameter = next((p for p in model.parameters() if p.requires_grad), None)
+    if parameter is None:
+        raise InputError("the model has no learnable parameters, so there is nothing to train")
+    return parameter
+
+
+def to_tensor(rows: Rows, like: Tensor) -> Tensor:
+    """Rows on the device of `like`, floats in its type."""
+    tensor = torch.as_tensor(rows)
+    if tensor.is_floating_point():
+        real = like.real.dtype if like.is_complex() else like.dtype
+        return tensor.to(like.device, real)
+    return tensor.to(like.device)
