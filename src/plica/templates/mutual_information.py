@@ -187,9 +187,27 @@ def information_above_chance(codes: Codes, *, pseudocount: float = 0.0, chunk_si
 
     Source: the G-test: Wilks, "The large-sample distribution of the likelihood ratio", 1938.
     """
+    information = discrete_mutual_information(codes, pseudocount=pseudocount, chunk_size=chunk_size)
+    result: Array = (information - np.log1p(_by_chance(codes, _CHANCE))).round(_DECIMALS)
+    return result
+
+
+def is_dependent(codes: Codes, significance: float) -> Array:
+    """Whether the G-test rejects that two columns are independent: `(D, D)`, over the rows that know both.
+
+    Args:
+        codes: The columns.
+        significance: How often independent columns are rejected, above 0 and below 1.
+    """
+    information = discrete_mutual_information(codes)
+    result: Array = information > _by_chance(codes, significance)
+    return result
+
+
+def _by_chance(codes: Codes, significance: float) -> Array:
+    """The mutual information that two independent columns exceed with probability `significance`: `(D, D)`."""
     from scipy.special import chdtri
 
-    information = discrete_mutual_information(codes, pseudocount=pseudocount, chunk_size=chunk_size)
     known = (codes.values >= 0).astype(np.float32)
     rows = np.zeros((len(known), len(known)))
     for start in range(0, known.shape[1], _LARGEST_TABLE):  # float32 counts so many exactly
@@ -199,8 +217,8 @@ def information_above_chance(codes: Codes, *, pseudocount: float = 0.0, chunk_si
     occurring = np.array([len(np.unique(column[column >= 0])) for column in codes.values], dtype=np.float64)
     fewer = np.maximum(np.minimum(occurring[:, None], rows) - 1.0, 0.0)  # of column i in rows that know j, at most
     freedom, pairs = np.unique(fewer * fewer.T, return_inverse=True)
-    quantiles = np.where(freedom > 0, chdtri(np.maximum(freedom, 1.0), _CHANCE), 0.0)[pairs].reshape(rows.shape)
-    result: Array = (information - np.log1p(quantiles / (2.0 * rows))).round(_DECIMALS)
+    quantiles = np.where(freedom > 0, chdtri(np.maximum(freedom, 1.0), significance), 0.0)
+    result: Array = quantiles[pairs].reshape(rows.shape) / (2.0 * rows)
     return result
 
 
