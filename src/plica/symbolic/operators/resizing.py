@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import HadamardLayer, InputLayer, KroneckerLayer, Layer, SumLayer
+from plica.symbolic.layers import HadamardLayer, HistogramLayer, InputLayer, KroneckerLayer, Layer, SumLayer
 from plica.symbolic.operators.selected_parameters import Selection
 from plica.symbolic.parameters import MixingWeightParameter, Parameter, TensorParameter, dereferenced
 
 Array: TypeAlias = NDArray[Any]
+
+_FOR_ALL_UNITS: Mapping[type[Layer], Sequence[str]] = {HistogramLayer: ("edges",)}  # parameters that all units share
 
 
 @final
@@ -189,7 +191,7 @@ def _flows_of(circuit: Circuit, layer: SumLayer, flows: Mapping[Any, Any]) -> Ar
 
 
 def _is_by_units(layer: Layer) -> bool:
-    """Whether an input layer can be made of some of its units: each parameter has an entry for each unit."""
+    """Whether an input layer can be made of some of its units: its parameters have an entry for each unit."""
     return (
         isinstance(layer, InputLayer)
         and not layer.sub_layers
@@ -197,7 +199,8 @@ def _is_by_units(layer: Layer) -> bool:
         and "num_output_units" in layer.config
         and all(
             len(parameter.outputs) == 1 and parameter.shape[:1] == (layer.num_output_units,)
-            for parameter in layer.params.values()
+            for name, parameter in layer.params.items()
+            if name not in _FOR_ALL_UNITS.get(type(layer), ())
         )
     )
 
@@ -221,7 +224,11 @@ def _image(layer: Layer, source: Array, sources: Sequence[Array], selection: Sel
         return SumLayer(len(sources[0]), len(source), layer.arity, weight)
     if not _is_by_units(layer):  # it stays whole
         return layer.with_params({name: selection.whole(parameter) for name, parameter in layer.all_params.items()})
-    params = {name: selection.units(parameter, source) for name, parameter in layer.params.items()}
+    for_all = _FOR_ALL_UNITS.get(type(layer), ())
+    params = {
+        name: selection.whole(parameter) if name in for_all else selection.units(parameter, source)
+        for name, parameter in layer.params.items()
+    }
     return type(layer)(**{**layer.config, "num_output_units": len(source)}, **params)
 
 
