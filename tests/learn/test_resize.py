@@ -34,7 +34,9 @@ def filled(circuit: Circuit, seed: int = 0) -> Circuit:
 
 
 def oracle(circuit: Circuit) -> Oracle:
-    return Oracle(circuit, {key: np.broadcast_to(leaf.initializer.value, leaf.shape) for leaf, key in keys(circuit).items()})
+    return Oracle(
+        circuit, {key: np.broadcast_to(leaf.initializer.value, leaf.shape) for leaf, key in keys(circuit).items()}
+    )
 
 
 def assert_same(first: Circuit, second: Circuit, rows: np.ndarray) -> None:
@@ -120,12 +122,17 @@ def test_every_kind_of_weight(weight: str, arity: int) -> None:
     kept = weights[0][:, columns]
     if weight in ("softmax", "a tensor", "softmax of a clamp"):
         kept = kept * (weights[0].sum(axis=1) / kept.sum(axis=1))[:, None]
-    values = np.concatenate([before.part(layer).linear(rows)[:, 0][:, [0, 2]] for layer in inputs], axis=1).astype(float)
+    values = np.concatenate([before.part(layer).linear(rows)[:, 0][:, [0, 2]] for layer in inputs], axis=1).astype(
+        float
+    )
     np.testing.assert_allclose(after.linear(rows)[:, 0, 0].astype(float), values @ kept.T @ weights[1][0], rtol=1e-9)
 
 
 def test_units_that_no_row_uses_are_dropped_without_any_change() -> None:
-    weights = np.array([[0.3, 0.0, 0.7, 0.0]]), np.array([[0.5, 0.5, 0.0, 0.0], [0, 0, 0, 1.0], [0.2, 0, 0.8, 0], [1, 0, 0, 0]])
+    weights = (
+        np.array([[0.3, 0.0, 0.7, 0.0]]),
+        np.array([[0.5, 0.5, 0.0, 0.0], [0, 0, 0, 1.0], [0.2, 0, 0.8, 0], [1, 0, 0, 0]]),
+    )
     x, y = coin([0], 4, 3), coin([1], 4, 3)
     message, product = SumLayer(4, 4, weight=tensor(weights[1])), HadamardLayer(4, 2)
     top = SumLayer(4, 1, weight=tensor(weights[0]))
@@ -212,7 +219,10 @@ def test_compiled_circuits_give_their_tensors() -> None:
 def test_a_chain_of_many_layers_needs_no_recursion() -> None:
     length = 1500
     layers = [CategoricalLayer([0], 2, num_categories=2, logits=tensor(np.zeros((2, 2))))]
-    layers += [SumLayer(2, 2 if i < length else 1, weight=tensor(np.full((2 if i < length else 1, 2), 0.5))) for i in range(1, length + 1)]
+    layers += [
+        SumLayer(2, 2 if i < length else 1, weight=tensor(np.full((2 if i < length else 1, 2), 0.5)))
+        for i in range(1, length + 1)
+    ]
     circuit = chain(*layers)
     assert sum(layer.num_output_units for layer in grow(circuit, 2, 0.0).layers) == 4 * length + 1
 
@@ -225,7 +235,11 @@ COIN_SUM = chain(coin([0], 2), SumLayer(2, 1, weight=tensor([[0.5, 0.5]])))
     ("call", "error", "message"),
     [
         (lambda: prune(COIN_SUM, {}, 0.5), InputError, "there are no flows for SumLayer"),
-        (lambda: prune(COIN_SUM, {TOP: [[1.0]]}, 0.5), ShapeError, r"expected flows of shape \(1, 2\) .* found \(1, 1\)"),
+        (
+            lambda: prune(COIN_SUM, {TOP: [[1.0]]}, 0.5),
+            ShapeError,
+            r"expected flows of shape \(1, 2\) .* found \(1, 1\)",
+        ),
         (lambda: prune(COIN_SUM, {TOP: [[1.0, -1.0]]}, 0.5), InputError, "negative or not finite"),
         (lambda: prune(COIN_SUM, {TOP: [[1.0, np.nan]]}, 0.5), InputError, "negative or not finite"),
         (lambda: prune(COIN_SUM, {TOP: [[1.0, 1.0]]}, 0.0), InputError, "keep must be above 0 and at most 1, found 0"),

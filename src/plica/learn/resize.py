@@ -109,7 +109,5 @@ def _with_values(name: str, model: Any) -> tuple[Circuit, dict[TensorParameter, 
     if not isinstance(model, HasArrays):
         raise DTypeError(f"{name}: expected a compiled circuit, or a Circuit, {found(model)}")
     arrays = model.arrays()
-    values = {
-        member: array[fold] for leaf, array in arrays.leaves for fold, member in enumerate(leaf.members)
-    }
+    values = {member: array[fold] for leaf, array in arrays.leaves for fold, member in enumerate(leaf.members)}
     return arrays.compiled.symbolic, values

@@ -81,7 +81,10 @@ def _middle(parameter: Parameter) -> Parameter:
     if len(parameter.nodes) == 1:
         return parameter
     under_softplus = [
-        child for node in parameter.nodes if isinstance(node, SoftplusParameter) for child in parameter.node_inputs(node)
+        child
+        for node in parameter.nodes
+        if isinstance(node, SoftplusParameter)
+        for child in parameter.node_inputs(node)
     ]
     images: dict[Any, Any] = {}
     for node in parameter.nodes:

@@ -134,7 +134,9 @@ class _Learner:
     def circuit(self) -> Circuit:
         """The circuit of all rows and columns."""
         whole = _Part(np.arange(len(self.rows)), np.arange(self.rows.shape[1]))
-        splits: dict[int, tuple[_Part, list[int]]] = {}  # of each part: itself, and the numbers of the parts it splits into
+        splits: dict[
+            int, tuple[_Part, list[int]]
+        ] = {}  # of each part: itself, and the numbers of the parts it splits into
         parts = [whole]
         for number, part in enumerate(parts):  # grows while it is read
             below = self._split(part)
@@ -143,7 +145,9 @@ class _Learner:
         images: dict[int, Layer] = {}
         for number in reversed(range(len(parts))):  # parts come after those that they are of
             part, below_numbers = splits[number]
-            images[number] = self._layer(part, [parts[child] for child in below_numbers], [images[child] for child in below_numbers])
+            images[number] = self._layer(
+                part, [parts[child] for child in below_numbers], [images[child] for child in below_numbers]
+            )
         return Circuit(self.layers, self.layers, [images[0]])
 
     def _split(self, part: _Part) -> list[_Part]:
@@ -204,7 +208,9 @@ class _Learner:
             layer: Layer = self._input(column, self.rows[part.rows, column])
         elif below[0].is_cluster:
             counts = np.array([[len(cluster.rows) for cluster in below]], dtype=np.float64)
-            logits = TensorParameter(*counts.shape, initializer=ConstantTensorInitializer(np.log(counts / counts.sum())))
+            logits = TensorParameter(
+                *counts.shape, initializer=ConstantTensorInitializer(np.log(counts / counts.sum()))
+            )
             weight = Parameter.from_unary(SoftmaxParameter(counts.shape), logits)
             layer = SumLayer(1, 1, len(below), weight)
         else:

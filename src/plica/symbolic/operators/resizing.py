@@ -179,7 +179,9 @@ def _flows_of(circuit: Circuit, layer: SumLayer, flows: Mapping[Any, Any]) -> Ar
     keys = [layer, *(dereferenced(leaf) for leaf in layer.weight.leaves)]
     key = next((key for key in keys if key in flows), None)
     if key is None:
-        raise InputError(f"prune: there are no flows for {name}; pass those of all sum layers, as plica.learn.flows does")
+        raise InputError(
+            f"prune: there are no flows for {name}; pass those of all sum layers, as plica.learn.flows does"
+        )
     counts = np.asarray(flows[key], dtype=np.float64)
     if not (np.isfinite(counts).all() and (counts >= 0).all()):
         raise InputError(f"prune: the flows of {name} are negative or not finite; expected counts are neither")
