@@ -10,7 +10,7 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.learn.fit import fit
-from plica.symbolic.layers import DISTRIBUTIONS, CategoricalLayer, GaussianLayer
+from plica.symbolic.layers import DISTRIBUTIONS, CategoricalLayer, GaussianLayer, SumLayer
 from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter
 from plica.templates import hclt
 from plica.templates.hidden_trees import hidden_tree, hidden_trees
@@ -61,6 +61,7 @@ def test_several_trees_are_the_weighted_sum_of_each() -> None:
     assert len(circuit.input_layers) == 6
     states = all_states(circuit)
     (top,) = circuit.outputs
+    assert isinstance(top, SumLayer)
     weight = oracle.parameter(top.weight).astype(float)
     roots = [oracle.part(layer).linear(states)[:, 0].astype(float) for layer in circuit.layer_inputs(top)]
     expected = sum(values @ weight[:, 2 * number : 2 * number + 2].T for number, values in enumerate(roots))

@@ -1,5 +1,7 @@
 """Sum-product networks learned from data: what they split, and the numbers they start from."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,7 +15,7 @@ from tests.harness.oracle import Oracle, all_states, keys
 from tests.harness.region_graphs import dependent_rows
 
 COIN = {"name": "categorical", "args": {"num_categories": 2}}
-MIXED = [{"name": "categorical"}, {"name": "gaussian"}, {"name": "poisson"}, {"name": "bernoulli"}]
+MIXED: list[Any] = [{"name": "categorical"}, {"name": "gaussian"}, {"name": "poisson"}, {"name": "bernoulli"}]
 
 
 def mixed_rows(count: int, seed: int = 0, missing: float = 0.2) -> np.ndarray:
@@ -109,7 +111,7 @@ def test_the_seed_decides() -> None:
     ids=["one row", "nothing known", "constant", "two rows, often", "a column without values"],
 )
 def test_degenerate_data(rows) -> None:
-    settings = [{"name": "categorical", "args": {"num_categories": 2}}, *MIXED[1:]]
+    settings: list[Any] = [{"name": "categorical", "args": {"num_categories": 2}}, *MIXED[1:]]
     circuit = learn_spn(rows, input_layers=settings)
     means = sum(isinstance(layer, GaussianLayer) for layer in circuit.input_layers)
     scores = oracle(circuit, unknown=means if np.isnan(rows).all(axis=0)[1] else 0)
@@ -130,7 +132,7 @@ def test_a_function_makes_input_layers() -> None:
 
     rows = dependent_rows(300, 4, 3, seed=1)
     circuit = learn_spn(rows, input_layers=coin)
-    assert {layer.num_categories for layer in circuit.input_layers} == {4}
+    assert {layer.config["num_categories"] for layer in circuit.input_layers} == {4}
     assert any(isinstance(layer, SumLayer) for layer in circuit.layers)
 
 

@@ -60,13 +60,14 @@ def prune(model: Any, flows: Mapping[Any, Any], keep: float) -> Circuit:
     if not 0.0 < share <= 1.0:
         raise InputError(f"prune: keep must be above 0 and at most 1, found {share}; 0.5 keeps half of the units")
     circuit, values = _with_values("prune", model)
-    totals = unit_flows(Groups(circuit), flows)
+    groups = Groups(circuit)
+    totals = unit_flows(groups, flows)
 
-    def units_of(groups: Groups, group: int) -> Array:
+    def units_of(group: int) -> Array:
         count = max(math.ceil(share * len(totals[group]) - 1e-9), 1)
         return np.sort(np.argsort(-totals[group], kind="stable")[:count])
 
-    return resized(circuit, units_of, values)
+    return resized(groups, units_of, values)
 
 
 def grow(model: Any, factor: int, noise: float = 0.1, *, seed: int = 0) -> Circuit:
@@ -96,10 +97,12 @@ def grow(model: Any, factor: int, noise: float = 0.1, *, seed: int = 0) -> Circu
         raise InputError(f"grow: noise must be at least 0 and finite, found {deviation}; 0.1 is a good start")
     circuit, values = _with_values("grow", model)
 
-    def units_of(groups: Groups, group: int) -> Array:
+    groups = Groups(circuit)
+
+    def units_of(group: int) -> Array:
         return np.tile(np.arange(groups.members[group][0].num_output_units), copies)
 
-    return resized(circuit, units_of, values, noise=deviation, seed=checked_seed("grow", seed))
+    return resized(groups, units_of, values, noise=deviation, seed=checked_seed("grow", seed))
 
 
 def _with_values(name: str, model: Any) -> tuple[Circuit, dict[TensorParameter, Array]]:

@@ -22,21 +22,23 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer, InputLayer, Layer, SumLayer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
-from plica.templates.inputs import InputFactory, InputSetting, check_rows, column_factories
+from plica.templates.inputs import InputSetting, InputSettings, check_rows, column_factories
 from plica.templates.mutual_information import Codes, information_above_chance, table
-from plica.templates.parameterization import Parameterization, parameterization_to_factory
+from plica.templates.parameterization import InputFactory, Parameterization, parameterization_to_factory
 from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_tree, order_from_root
 
 Array: TypeAlias = NDArray[Any]
+Described: TypeAlias = Mapping[str, Parameterization]
+"""How to make the parameters of an input layer, by name."""
 
 
 def hclt(
     data: Any,
     num_latents: int,
     *,
-    input_layers: InputSetting | Sequence[InputSetting] | None = None,
+    input_layers: InputSettings | None = None,
     input_layer: str | Sequence[str] = "categorical",
-    input_params: Mapping[str, Parameterization] | Sequence[Mapping[str, Parameterization]] | None = None,
+    input_params: Described | Sequence[Described] | None = None,
     input_layer_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     weight_param: Parameterization | None = None,
     num_classes: int = 1,

@@ -27,10 +27,12 @@ from plica.templates.parameterization import (
 
 InputSetting: TypeAlias = Mapping[str, Any] | InputFactory
 """The input layer of a column: `{"name": ..., "args": {...}}`, or a function that makes it."""
+InputSettings: TypeAlias = InputSetting | Sequence[InputSetting]
+"""That of each column, or one for all."""
 
 
 def column_factories(
-    owner: str, input_layers: InputSetting | Sequence[InputSetting], columns: int, rows: NDArray[Any] | None = None
+    owner: str, input_layers: InputSettings, columns: int, rows: NDArray[Any] | None = None
 ) -> list[InputFactory]:
     """The input factory of each column.
 

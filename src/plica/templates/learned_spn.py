@@ -27,7 +27,7 @@ from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer, InputLayer, Laye
 from plica.symbolic.parameters import Parameter, SoftmaxParameter, TensorParameter
 from plica.symbolic.scope import Scope
 from plica.templates.fitted import fitted_layer
-from plica.templates.inputs import InputSetting, check_rows, column_factories
+from plica.templates.inputs import InputSetting, InputSettings, check_rows, column_factories
 from plica.templates.mutual_information import Codes, is_dependent, table
 
 Array: TypeAlias = NDArray[Any]
@@ -39,7 +39,7 @@ _MOST_INDICATORS = 64  # of a column of states in the distance between rows; wit
 def learn_spn(
     data: Any,
     *,
-    input_layers: InputSetting | Sequence[InputSetting],
+    input_layers: InputSettings,
     min_rows: int = 50,
     num_clusters: int = 2,
     significance: float = 0.001,
@@ -133,21 +133,16 @@ class _Learner:
 
     def circuit(self) -> Circuit:
         """The circuit of all rows and columns."""
-        whole = _Part(np.arange(len(self.rows)), np.arange(self.rows.shape[1]))
-        splits: dict[
-            int, tuple[_Part, list[int]]
-        ] = {}  # of each part: itself, and the numbers of the parts it splits into
-        parts = [whole]
-        for number, part in enumerate(parts):  # grows while it is read
-            below = self._split(part)
-            splits[number] = (part, list(range(len(parts), len(parts) + len(below))))
-            parts += below
+        parts = [_Part(np.arange(len(self.rows)), np.arange(self.rows.shape[1]))]
+        below: list[range] = []  # for each part, the numbers of those that it splits into
+        for part in parts:  # grows while it is read
+            split = self._split(part)
+            below.append(range(len(parts), len(parts) + len(split)))
+            parts += split
         images: dict[int, Layer] = {}
-        for number in reversed(range(len(parts))):  # parts come after those that they are of
-            part, below_numbers = splits[number]
-            images[number] = self._layer(
-                part, [parts[child] for child in below_numbers], [images[child] for child in below_numbers]
-            )
+        for place in reversed(range(len(parts))):
+            inputs = [images[child] for child in below[place]]
+            images[place] = self._layer(parts[place], [parts[child] for child in below[place]], inputs)
         return Circuit(self.layers, self.layers, [images[0]])
 
     def _split(self, part: _Part) -> list[_Part]:

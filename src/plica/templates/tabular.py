@@ -7,6 +7,8 @@
 [Domain('2 states'), Domain('real numbers'), Domain('2 states')]
 """
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer
 from plica.symbolic.scope import Scope
-from plica.templates.inputs import InputSetting, check_rows, column_factories
+from plica.templates.inputs import InputSettings, check_rows, column_factories
 from plica.templates.mutual_information import Codes, information_above_chance
 from plica.templates.parameterization import Parameterization, sum_weight_factories
 from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
@@ -72,7 +74,7 @@ def tabular_data(
     *,
     num_features: int | None = None,
     data: Any = None,
-    input_layers: InputSetting | Sequence[InputSetting],
+    input_layers: InputSettings,
     num_input_units: int,
     sum_product_layer: str,
     num_sum_units: int,

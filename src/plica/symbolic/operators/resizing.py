@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -55,7 +56,7 @@ class Groups:
             elif not (isinstance(layer, HadamardLayer | SumLayer) or _is_by_units(layer)):
                 stay += [layer, *inputs]
             if isinstance(layer, KroneckerLayer | SumLayer):  # its inputs are equally wide
-                for first, second in zip(inputs, inputs[1:], strict=False):
+                for first, second in pairwise(inputs):
                     ends = [self.group_of[first], self.group_of[second]]
                     if isinstance(first, KroneckerLayer) != isinstance(second, KroneckerLayer):
                         stay += [first, second]
@@ -92,8 +93,8 @@ class Groups:
 
 
 def resized(
-    circuit: Circuit,
-    units_of: Callable[[Groups, int], Array],
+    groups: Groups,
+    units_of: Callable[[int], Array],
     values: Mapping[TensorParameter, Array],
     *,
     noise: float = 0.0,
@@ -102,7 +103,7 @@ def resized(
     """The circuit of chosen units.
 
     Args:
-        circuit: The circuit.
+        groups: The groups of the circuit.
         units_of: For a group by its number, which units of its layers the new layers have, in order. It is not asked
             for groups that stay whole.
         values: The values of the tensors.
@@ -112,7 +113,7 @@ def resized(
     Raises:
         InputError: All groups stay whole, or a tensor has no value.
     """
-    groups = Groups(circuit)
+    circuit = groups.circuit
     if all(groups.whole):
         raise InputError(
             "the circuit has no units that could be dropped or copied: outputs keep their units, and so does what they "
@@ -129,7 +130,7 @@ def resized(
             sources[group] = _pairs([sources[groups.group_of[child]] for child in inputs], layer.num_input_units)
         elif group not in sources:
             everything = np.arange(groups.members[group][0].num_output_units)
-            sources[group] = everything if groups.whole[group] else units_of(groups, group)
+            sources[group] = everything if groups.whole[group] else units_of(group)
         images[layer] = _image(layer, sources[group], [sources[groups.group_of[child]] for child in inputs], selection)
         layers[images[layer]] = [images[child] for child in inputs]
     return Circuit(layers, layers, [images[layer] for layer in circuit.outputs])

@@ -1,4 +1,4 @@
-"""Parameters of some of the units of a layer, with the values that their tensors have: what resized circuits are made of.
+"""Parameters of some of the units of a layer, with the values that their tensors have, for resized circuits.
 
 >>> from plica.symbolic.initializers import NormalInitializer
 >>> leaf = TensorParameter(2, 3, initializer=NormalInitializer())
@@ -195,7 +195,7 @@ def _is_last_axis(op: Any) -> bool:
 
 
 def _is_by_entries(parameter: Parameter, *, normalized_columns: bool) -> bool:
-    """Whether entries follow from entries of the leaves at the same indices, or at the same rows if columns normalize."""
+    """Whether entries follow from entries of the leaves at the same indices, or rows if columns normalize."""
     return all(
         node.shape == parameter.shape
         and (
