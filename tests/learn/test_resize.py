@@ -183,6 +183,7 @@ def test_noise_keeps_rows_normalized_and_follows_the_seed() -> None:
 def filled_inputs(circuit: Circuit) -> Circuit:
     for layer in circuit.input_layers:
         for leaf in layer.params["logits"].leaves:
+            assert isinstance(leaf, TensorParameter)
             leaf.initializer = ConstantTensorInitializer(draws(leaf.shape))
     return circuit
 

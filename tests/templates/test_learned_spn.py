@@ -42,8 +42,9 @@ def test_columns_that_are_independent_have_their_own_factors() -> None:
     circuit = learn_spn(rows, input_layers=[{"name": "categorical"}, {"name": "gaussian"}, {"name": "bernoulli"}])
     assert [type(layer) for layer in circuit.inner_layers] == [HadamardLayer]
     values = oracle(circuit).log(rows)[:, 0, 0].astype(float)
-    shares = (np.bincount(rows[:, 0].astype(int)) + 1 / 3) / 501
-    success = (rows[:, 2].sum() + 0.5) / 501
+    counts = np.bincount(rows[:, 0].astype(int))
+    shares = (counts + (counts + 1 / 3) / 501) / 501  # an imaginary row, distributed as the column is
+    success = (rows[:, 2].sum() + (rows[:, 2].sum() + 0.5) / 501) / 501
     ends = np.quantile(rows[:, 1], (1 / 6, 5 / 6), method="nearest")
     with_imaginary = np.concatenate([rows[:, 1], ends])
     spread = with_imaginary.std()

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,11 +20,13 @@ from plica.arguments import seed as checked_seed
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer, InputLayer, Layer, SumLayer
-from plica.symbolic.parameters import ParameterFactory
+from plica.symbolic.parameters import Parameter, ParameterFactory, Shape, SoftmaxParameter
 from plica.symbolic.scope import Scope
+from plica.templates.clusters import cluster_labels
+from plica.templates.fitted import column_starts, tensor
 from plica.templates.inputs import InputSetting, InputSettings, check_rows, column_factories
 from plica.templates.mutual_information import Codes, information_above_chance, table
-from plica.templates.parameterization import InputFactory, Parameterization, parameterization_to_factory
+from plica.templates.parameterization import Parameterization, parameterization_to_factory
 from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_tree, order_from_root
 
 Array: TypeAlias = NDArray[Any]
@@ -48,6 +50,7 @@ def hclt(
     chunk_size: int | None = None,
     num_trees: int = 1,
     share_inputs: bool = False,
+    start: str = "draws",
     seed: int = 0,
 ) -> Circuit:
     """A hidden Chow-Liu tree over the variables of data, or a mixture of several.
@@ -81,7 +84,10 @@ def hclt(
         num_trees: The number of trees. The first is that of the data, each other one that of rows drawn from the data
             with replacement. A sum joins them at the root.
         share_inputs: Whether the trees share the input layer of each variable.
-        seed: The seed of these draws.
+        start: How the circuit starts: from "draws", or from "data" by k-means clusters of rows, which need
+            scikit-learn. Then state k of each variable is what cluster k has there, and transitions mostly keep the
+            state.
+        seed: The seed of the trees' rows, and of a start from data.
 
     Raises:
         InputError: A name is not known, or a distribution does not take a value of its column.
@@ -107,21 +113,19 @@ def hclt(
             "hclt: input_layers and input_layer, input_params or input_layer_kwargs say the same in two ways; pass "
             "input_layers alone"
         )
-    factories = column_factories("hclt", input_layers, rows.shape[1], rows)
-    inputs = _inputs(factories, num_latents)
-    domains = [layer.domain for layer in inputs]
-    check_rows("hclt", rows, domains)
-    codes = Codes.of_columns("hclt", rows, [domain.num_states for domain in domains], num_bins)
+    if not known(start, _STARTS):
+        raise InputError(f"hclt: unknown start {shown(start)}; expected one of {', '.join(_STARTS)}")
+    make_inputs, states = _STARTS[start](rows, input_layers, num_latents)
+    codes = Codes.of_columns("hclt", rows, states, num_bins)
     rng, shared = np.random.default_rng(checked_seed("hclt", seed)), flag("hclt", "share_inputs", share_inputs)
-    trees, inputs_of_trees = [], []
+    trees: list[Array] = []
+    inputs_of_trees: list[list[InputLayer]] = []
     for number in range(num_trees):
         drawn = codes if number == 0 else codes.of_rows(rng.integers(len(rows), size=len(rows)))
         information = information_above_chance(drawn, pseudocount=pseudocount, chunk_size=chunk_size)
         trees.append(maximum_spanning_tree("hclt", information, root))
-        inputs_of_trees.append(inputs if shared or number == 0 else _inputs(factories, num_latents))
-    weights = parameterization_to_factory(
-        Parameterization("normal", "softmax") if weight_param is None else weight_param
-    )
+        inputs_of_trees.append(inputs_of_trees[0] if shared and number else make_inputs(seed + number))
+    weights = _weights(start, weight_param, num_latents, seed)
     return hidden_trees(trees, inputs_of_trees, num_classes=num_classes, weight_factory=weights)
 
 
@@ -177,9 +181,58 @@ def _add_tree(
     return state
 
 
-def _inputs(factories: Sequence[InputFactory], units: int) -> list[InputLayer]:
-    """The input layer of each column."""
-    return [factory(Scope([v]), units) for v, factory in enumerate(factories)]
+_Inputs: TypeAlias = Callable[[int], list[InputLayer]]  # from a seed
+
+
+def _drawn(rows: Array, input_layers: InputSettings, units: int) -> tuple[_Inputs, list[int | None]]:
+    """Makes input layers that start from draws; and the number of states of each column."""
+    factories = column_factories("hclt", input_layers, rows.shape[1], rows)
+    domains = [factory(Scope([v]), 1).domain for v, factory in enumerate(factories)]
+    check_rows("hclt", rows, domains)
+    return lambda _: [factory(Scope([v]), units) for v, factory in enumerate(factories)], [
+        domain.num_states for domain in domains
+    ]
+
+
+def _clustered(rows: Array, input_layers: InputSettings, units: int) -> tuple[_Inputs, list[int | None]]:
+    """Makes input layers whose units start from clusters of rows; and the number of states of each column."""
+    starts = column_starts("hclt", input_layers, rows, _CLUSTER_PSEUDOCOUNT)
+    states = [start.whole.domain.num_states for start in starts]
+
+    def make(seed: int) -> list[InputLayer]:
+        chosen = np.arange(len(rows))
+        if len(rows) > _MOST_CLUSTERED:
+            chosen = np.sort(np.random.default_rng(seed).choice(len(rows), _MOST_CLUSTERED, replace=False))
+        labels = cluster_labels(rows[chosen], states, units, seed)
+        return [start.layer(chosen, labels, units) for start in starts]
+
+    return make, states
+
+
+_CLUSTER_PSEUDOCOUNT = 5.0  # imaginary rows of each cluster
+_MOST_CLUSTERED = 10_000  # rows
+_STAYING = 0.75  # the probability that a state keeps its number
+_STARTS: Mapping[str, Callable[[Array, InputSettings, int], tuple[_Inputs, list[int | None]]]] = {
+    "draws": _drawn,
+    "data": _clustered,
+}
+
+
+def _weights(start: str, described: Parameterization | None, states: int, seed: int) -> ParameterFactory:
+    """Makes the transitions. From data, a state mostly keeps its number, as all variables of a row have one cluster."""
+    if start != "data":
+        return parameterization_to_factory(Parameterization("normal", "softmax") if described is None else described)
+    if described is not None:
+        raise InputError("hclt: transitions that start from data have no weight_param; leave it out")
+    rng = np.random.default_rng(seed)
+
+    def factory(shape: Shape) -> Parameter:
+        weight = np.full(shape, 1.0 / shape[1])
+        if shape == (states, states):
+            weight = _STAYING * np.eye(states) + (1.0 - _STAYING) * weight
+        return Parameter.from_unary(SoftmaxParameter(shape), tensor(np.log(weight) + 0.1 * rng.normal(size=shape)))
+
+    return factory
 
 
 def _settings(rows: Array, names: Any, params: Any, keywords: Any) -> list[InputSetting]:

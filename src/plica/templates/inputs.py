@@ -47,21 +47,24 @@ def column_factories(
         InputError: A setting is none, or the layer does not take it.
         ShapeError: There is another number of settings than of columns.
     """
+    return [
+        _of_setting(owner, f"input_layers[{column}]", setting, None if rows is None else rows[:, column])
+        for column, setting in enumerate(each_setting(owner, input_layers, columns))
+    ]
+
+
+def each_setting(owner: str, input_layers: InputSettings, columns: int) -> list[InputSetting]:
+    """The setting of each column; one that is no list holds for all. Raises as `column_factories` does."""
     if isinstance(input_layers, Mapping) or callable(input_layers):
-        settings: Sequence[Any] = [input_layers] * columns
-    elif not isinstance(input_layers, Sequence):
+        return [input_layers] * columns
+    if not isinstance(input_layers, Sequence):
         raise InputError(f'{owner}: input_layers is {input_layers!r}; expected {{"name": ..., "args": {{...}}}}')
-    elif len(input_layers) != columns:
+    if len(input_layers) != columns:
         raise ShapeError(
             f"{owner}: expected input_layers for {columns} columns, found {len(input_layers)}; "
             "give one for each column, or one for all that is no list"
         )
-    else:
-        settings = input_layers
-    return [
-        _of_setting(owner, f"input_layers[{column}]", setting, None if rows is None else rows[:, column])
-        for column, setting in enumerate(settings)
-    ]
+    return list(input_layers)
 
 
 def _of_setting(owner: str, where: str, setting: Any, values: NDArray[Any] | None) -> InputFactory:

@@ -29,7 +29,7 @@ from plica.templates.parameterization import Parameterization, sum_weight_factor
 from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
 from plica.templates.region_graph.chow_liu import maximum_spanning_tree, tree_region_graph
 
-TABULAR_REGION_GRAPHS: dict[str, Callable[["Table"], RegionGraph]] = {
+TABULAR_REGION_GRAPHS: dict[str, Callable[[Table], RegionGraph]] = {
     "random-binary-tree": lambda table: RandomBinaryTree(len(table.domains)),
     "linear-tree": lambda table: LinearTree(len(table.domains)),
     "fully-factorized": lambda table: FullyFactorized(len(table.domains)),
