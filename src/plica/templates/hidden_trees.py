@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.arguments import elements, flag, is_count, known, shown
+from plica.arguments import elements, flag, is_count, keywords, known, shown
 from plica.arguments import seed as checked_seed
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
@@ -32,6 +32,8 @@ from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_
 Array: TypeAlias = NDArray[Any]
 Described: TypeAlias = Mapping[str, Parameterization]
 """How to make the parameters of an input layer, by name."""
+
+_KEYWORDS = ("input_params", "input_layer_kwargs")
 
 
 def hclt(
@@ -103,6 +105,7 @@ def hclt(
             f"hclt: expected at least one latent state and one class, found num_latents={shown(num_latents)} and "
             f"num_classes={shown(num_classes)}"
         )
+    num_latents, num_classes = int(num_latents), int(num_classes)
     if not is_count(num_trees):
         raise ShapeError(f"hclt: num_trees must be at least 1, found {shown(num_trees)}")
     if input_layers is None:
@@ -235,21 +238,22 @@ def _weights(start: str, described: Parameterization | None, states: int, seed: 
     return factory
 
 
-def _settings(rows: Array, names: Any, params: Any, keywords: Any) -> list[InputSetting]:
+def _settings(rows: Array, names: Any, params: Any, given: Any) -> list[InputSetting]:
     """The setting of each column."""
     count = rows.shape[1]
     per_column = zip(
         _for_each("input_layer", names, count),
         _for_each("input_params", params, count),
-        _for_each("input_layer_kwargs", keywords, count),
+        _for_each("input_layer_kwargs", given, count),
         strict=True,
     )
     shared = _num_values(names, rows, 0) if isinstance(names, str) else None
     settings: list[InputSetting] = []
-    for v, (name, described, given) in enumerate(per_column):
+    for v, (name, *both) in enumerate(per_column):
+        described, own = (keywords("hclt", key, value) for key, value in zip(_KEYWORDS, both, strict=True))
         counted = _num_values(name, rows[:, [v]], v) if shared is None else shared
         follows = {} if counted is None else DISTRIBUTIONS[name].settings_for(counted)
-        settings.append({"name": name, "args": {**follows, **given, **described}})
+        settings.append({"name": name, "args": {**follows, **own, **described}})
     return settings
 
 

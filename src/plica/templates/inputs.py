@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.arguments import keywords, known
+from plica.arguments import keywords, known, shown
 from plica.errors import InputError, ShapeError
 from plica.symbolic.domains import Domain, outside
-from plica.symbolic.layers import DISTRIBUTIONS, Column, Distribution
+from plica.symbolic.layers import DISTRIBUTIONS, Column, Distribution, InputLayer
 from plica.symbolic.parameters import ParameterFactory
+from plica.symbolic.scope import Scope
 from plica.templates.parameterization import (
     InputFactory,
     Parameterization,
@@ -70,8 +71,17 @@ def each_setting(owner: str, input_layers: InputSettings, columns: int) -> list[
 def _of_setting(owner: str, where: str, setting: Any, values: NDArray[Any] | None) -> InputFactory:
     """The input factory of a column."""
     if callable(setting):
-        factory: InputFactory = setting
-        return factory
+
+        def checked(scope: Scope, units: int) -> InputLayer:
+            layer = setting(scope, units)
+            if not isinstance(layer, InputLayer) or layer.scope != scope or layer.num_output_units != units:
+                raise InputError(
+                    f"{owner}: {where} gave {shown(layer)}; expected an input layer of scope {scope} and {units} "
+                    "unit(s), as the function is asked for"
+                )
+            return layer
+
+        return checked
     if not isinstance(setting, Mapping) or "name" not in setting or not set(setting) <= {"name", "args"}:
         raise InputError(
             f'{owner}: {where} is {setting!r}; expected {{"name": ..., "args": {{...}}}}: the name of an input '
