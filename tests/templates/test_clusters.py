@@ -38,9 +38,18 @@ def test_clusters_of_columns_of_any_kind_and_scale() -> None:
     assert max(right, 1 - right) > 0.97
 
 
-@pytest.mark.parametrize("rows", [[[1.0, 2.0]], [[np.nan, np.nan]] * 5, [[1.0, np.nan]] * 4], ids=["one", "none", "equal"])
+@pytest.mark.parametrize(
+    "rows", [[[1.0, 2.0]], [[np.nan, np.nan]] * 5, [[1.0, np.nan]] * 4], ids=["one", "none", "equal"]
+)
 def test_rows_that_are_equal_share_a_cluster(rows) -> None:
     assert cluster_labels(np.array(rows), [None, 3], 4, seed=0).tolist() == [0] * len(rows)
+
+
+def test_infinite_values_lie_at_the_mean() -> None:
+    rows = np.array([[0.0, 5.0], [np.inf, 5.0], [2.0, 1.0], [2.1, 1.1], [0.1, 5.2], [-np.inf, 1.0]])
+    labels = cluster_labels(rows, [None, None], 2, seed=0)
+    assert (labels == labels[[0, 0, 2, 2, 0, 2]]).all()
+    assert labels[0] != labels[2]
 
 
 def test_few_different_rows_are_the_clusters() -> None:
@@ -101,7 +110,7 @@ def test_every_distribution_starts_from_data(name: str) -> None:
     assert {layer.num_output_units for layer in circuit.input_layers} == {3}
     values = start_values(circuit).linear(rows[~np.isnan(rows).any(axis=1)]).astype(float)
     assert (np.isfinite(values) & (values != 0)).all()
-    if DISTRIBUTIONS[name].fitted is not None and name != "histogram":  # densities: all that is learned starts somewhere
+    if DISTRIBUTIONS[name].fitted is not None and name != "histogram":  # densities: every tensor starts from data
         leaves = [leaf for layer in circuit.input_layers for p in layer.params.values() for leaf in p.leaves]
         tensors = [leaf for leaf in leaves if isinstance(leaf, TensorParameter)]
         assert all(isinstance(leaf.initializer, ConstantTensorInitializer) for leaf in tensors)
@@ -121,7 +130,10 @@ def test_little_data(rows) -> None:
     ("settings", "message"),
     [
         ({"start": "kmeans"}, "hclt: unknown start 'kmeans'; expected one of draws, data"),
-        ({"start": "data", "weight_param": Parameterization()}, "transitions that start from data have no weight_param"),
+        (
+            {"start": "data", "weight_param": Parameterization()},
+            "transitions that start from data have no weight_param",
+        ),
     ],
 )
 def test_refuses(settings, message: str) -> None:

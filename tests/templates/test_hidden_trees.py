@@ -321,9 +321,9 @@ def test_the_same_data_gives_the_same_circuit() -> None:
         ([[0, 1]], {"input_layers": "bernoulli"}, ShapeError, "expected input_layers for 2 columns"),
         (
             [[0, 1]],
-            {"input_layers": lambda scope, units: coin([7], units)},
+            {"input_layers": lambda _, units: coin([7], units)},
             InputError,
-            r"input_layers\[0\] gave CategoricalLayer.scope={7}, 1.; expected an input layer of scope {0} and 1 unit",
+            r"input_layers\[0\] gave CategoricalLayer.scope=.7., 1.; expected an input layer of scope .0. and 1 unit",
         ),
         (
             [[0, 1]],

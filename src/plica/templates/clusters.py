@@ -28,7 +28,7 @@ def cluster_labels(rows: Array, num_states: Sequence[int | None], num_clusters: 
     """The cluster of each row by k-means, `(N,)` below `num_clusters`; some clusters may have no row.
 
     Each column has the same spread: a column of states is a vector of indicators, a number is measured in units of its
-    standard deviation. A missing value lies at the mean.
+    standard deviation. A missing or infinite value lies at the mean.
 
     Args:
         rows: `(N, D)`; NaN is missing.
@@ -54,12 +54,12 @@ def _vectors(rows: Array, num_states: Sequence[int | None]) -> Array:
     """Rows as vectors `(N, V)`."""
     blocks = []
     for column, states in zip(rows.T, num_states, strict=True):
-        known = ~np.isnan(column)
+        known = np.isfinite(column)
         if states is not None and states <= _MOST_INDICATORS:
             block = (column[:, None] == np.arange(states)).astype(np.float64)
         else:
             scale = float(np.abs(column[known]).max(initial=0.0)) or 1.0  # so that squares do not overflow
-            block = np.where(known, column / scale, 0.0)[:, None]
+            block = (np.where(known, column, 0.0) / scale)[:, None]
         block = np.where(known[:, None], block - block[known].mean(axis=0) if known.any() else 0.0, 0.0)
         spread = math.sqrt(float((block**2).sum()) / max(int(known.sum()), 1))
         blocks.append(block / spread if spread > 1e-12 else np.zeros_like(block))
