@@ -267,6 +267,7 @@ def test_flows_may_be_named_by_the_tensor_of_a_weight() -> None:
     (total,) = circuit.sum_layers
     (leaf,) = total.weight.leaves
     assert isinstance(leaf, TensorParameter)
-    by_layer, by_leaf = (prune(circuit, {key: [[1.0, 2.0]]}, 0.5) for key in (total, leaf))
+    by_layer, by_leaf, by_key = (prune(circuit, {key: [[1.0, 2.0]]}, 0.5) for key in (total, leaf, keys(circuit)[leaf]))
     states = all_states(circuit)
     assert_same(by_layer, by_leaf, states)
+    assert_same(by_layer, by_key, states)

@@ -25,6 +25,7 @@ from plica.arguments import found, integer, number
 from plica.arguments import seed as checked_seed
 from plica.errors import DTypeError, InputError
 from plica.lower.arrays import HasArrays
+from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.operators.resizing import Groups, resized, unit_flows
 from plica.symbolic.parameters import TensorParameter
@@ -42,8 +43,8 @@ def prune(model: Any, flows: Mapping[Any, Any], keep: float) -> Circuit:
 
     Args:
         model: A compiled circuit; or a circuit whose tensors have arrays as initializers.
-        flows: For each sum layer of the circuit, or the tensor of its weight, the expected counts of each weight
-            `(O, H*I)`.
+        flows: For each sum layer of the circuit, or the tensor of its weight, or the key of that in the state dict, the
+            expected counts of each weight `(O, H*I)`.
         keep: The share of the units of each layer that stay, above 0 and at most 1; at least one unit does.
 
     Returns:
@@ -61,7 +62,8 @@ def prune(model: Any, flows: Mapping[Any, Any], keep: float) -> Circuit:
         raise InputError(f"prune: keep must be above 0 and at most 1, found {share}; 0.5 keeps half of the units")
     circuit, values = _with_values("prune", model)
     groups = Groups(circuit)
-    totals = unit_flows(groups, flows)
+    keys = leaf_keys(circuit)
+    totals = unit_flows(groups, {**{leaf: flows[key] for leaf, key in keys.items() if key in flows}, **flows})
 
     def units_of(group: int) -> Array:
         count = max(math.ceil(share * len(totals[group]) - 1e-9), 1)
