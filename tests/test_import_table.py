@@ -55,7 +55,7 @@ Folders = tuple[str, ...]
 OPTIONAL = (
     ("torch", ("backend/torch", "learn"), ("cli",)),
     ("matplotlib", (), ("draw", "cli")),
-    ("sklearn", (), ("files",)),
+    ("sklearn", (), ("files", "templates")),
     ("array_api_compat", ("eager", "constants", "frontend"), ()),
     ("cryptography", (), ("runtime",)),
 )

@@ -20,6 +20,7 @@ import plica
 from plica import queries
 from plica.backend.torch.queries import IntegrateQuery, SamplingQuery
 from plica.errors import PlicaError
+from plica.learn.resize import grow
 from plica.pipeline import PipelineContext
 from plica.symbolic import initializers, layers, parameters
 from plica.symbolic.circuit import Circuit
@@ -27,7 +28,7 @@ from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
-from plica.templates import hclt, logic, pgms, region_graph, tensor_factorizations, utils
+from plica.templates import hclt, learn_spn, logic, pgms, region_graph, tensor_factorizations, utils
 from plica.templates.data_modalities import image_data, tabular_data
 from plica.templates.region_graph import QuadGraph
 
@@ -265,6 +266,9 @@ def _template_calls() -> list[Call]:
         call(tensor_factorizations.tucker, (2, 3), 2, input_layer="embedding", input_params=None, core_param=None),
         call(tensor_factorizations.tensor_train, (2, 3), 2, factor_param=None),
         call(hclt, rows, 2, input_layer="categorical", input_params=None, pseudocount=0.1),
+        call(hclt, rows[:4], 2, input_layers={"name": "poisson"}, num_trees=2, share_inputs=True, start="data", seed=1),
+        call(learn_spn, rows[:4], input_layers={"name": "gaussian"}, min_rows=2, num_bins=3, pseudocount=1.0, seed=0),
+        call(grow, hclt(rows, 2, start="data"), 2, 0.1, seed=0),
         call(region_graph.FullyFactorized, 2, num_repetitions=1),
         call(region_graph.LinearTree, 3, num_repetitions=1, ordering=[2, 1, 0], randomize=False, seed=42),
         call(region_graph.LinearTree, 3, num_repetitions=2, randomize=True, seed=42),

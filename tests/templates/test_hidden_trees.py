@@ -8,12 +8,12 @@ import torch
 
 import plica
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import InputError, ShapeError
+from plica.errors import DTypeError, InputError, ShapeError
 from plica.learn import Adam, fit
-from plica.symbolic.layers import DISTRIBUTIONS, CategoricalLayer, GaussianLayer
+from plica.symbolic.layers import DISTRIBUTIONS, CategoricalLayer, GaussianLayer, SumLayer
 from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter
 from plica.templates import hclt
-from plica.templates.hidden_trees import hidden_tree
+from plica.templates.hidden_trees import hidden_tree, hidden_trees
 from plica.templates.parameterization import Parameterization
 from plica.templates.region_graph import ChowLiuTree
 from plica.templates.region_graph.chow_liu import children_of
@@ -50,6 +50,45 @@ def test_is_the_sum_over_all_hidden_states(tree: list[int]) -> None:
         expected += term
     np.testing.assert_allclose(oracle.linear(states)[:, 0, 0].astype(float), expected, rtol=1e-12)
     assert expected.sum() == pytest.approx(1.0)
+
+
+def test_several_trees_are_the_weighted_sum_of_each() -> None:
+    trees = [np.array([-1, 0, 1]), np.array([1, -1, 1]), np.array([2, 2, -1])]
+    shared = [coin([v], 2) for v in range(3)]
+    inputs = [shared, [coin([v], 2) for v in range(3)], shared]
+    oracle = random_oracle(hidden_trees(trees, inputs, num_classes=2))
+    circuit = oracle.circuit
+    assert len(circuit.input_layers) == 6
+    states = all_states(circuit)
+    (top,) = circuit.outputs
+    assert isinstance(top, SumLayer)
+    weight = oracle.parameter(top.weight).astype(float)
+    roots = [oracle.part(layer).linear(states)[:, 0].astype(float) for layer in circuit.layer_inputs(top)]
+    expected = sum(values @ weight[:, 2 * number : 2 * number + 2].T for number, values in enumerate(roots))
+    np.testing.assert_allclose(oracle.linear(states)[:, 0].astype(float), expected, rtol=1e-12)
+    np.testing.assert_allclose(expected.sum(axis=0), 1.0)
+    for layer, tree, root in zip(circuit.layer_inputs(top), trees, (0, 1, 2), strict=True):
+        part = circuit.subgraph(layer)
+        children = [plica.Scope([root]), *(plica.Scope(subtree(list(tree), v)) for v in children_of(tree)[root])]
+        assert [part.layer_scope(child) for child in part.layer_inputs(layer)] == children
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_trees_of_drawn_rows(share: bool) -> None:
+    rows = dependent_rows(60, 8, 3, seed=0)
+    single = hclt(rows, 2)
+    first, again, other = (hclt(rows, 2, num_trees=4, share_inputs=share, seed=seed) for seed in (0, 0, 1))
+    scopes = [[circuit.layer_scope(layer) for layer in circuit.layers] for circuit in (first, again, other)]
+    assert scopes[0] == scopes[1] != scopes[2]
+    assert len(first.input_layers) == (8 if share else 32)
+    assert len(first.sum_layers) == 4 * 7 + 1
+    assert first.is_smooth
+    assert first.is_decomposable
+    assert not first.is_structured_decomposable
+    of_first_tree = {
+        first.layer_scope(layer) for layer in first.subgraph(first.layer_inputs(first.outputs[0])[0]).layers
+    }
+    assert of_first_tree == {single.layer_scope(layer) for layer in single.layers}
 
 
 def inputs_by_variable(circuit):
@@ -144,6 +183,56 @@ def test_mixed_columns() -> None:
     assert float(compiled(torch.as_tensor(rows)).mean().detach()) > -30  # means start where the columns lie
 
 
+def test_input_layers_say_the_same_in_another_way() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.integers(3, size=80), rng.normal(size=80), rng.poisson(3, size=80)], axis=1).astype(float)
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    names = ["categorical", "gaussian", "poisson"]
+    by_name = hclt(rows, 3, input_layer=names)
+    own = lambda scope, units: GaussianLayer(scope, units)  # noqa: E731
+    by_setting = hclt(rows, 3, input_layers=[{"name": "categorical"}, own, {"name": "poisson"}])
+    described = [(type(layer), layer.config) for layer in by_name.layers]
+    assert described == [(type(layer), layer.config) for layer in by_setting.layers]
+    for_all = hclt(rows[:, :1], 2, input_layers={"name": "categorical", "args": {"num_categories": 7}})
+    assert [layer.config["num_categories"] for layer in for_all.input_layers] == [7]
+
+
+def test_trees_of_mixed_columns_join_what_depends() -> None:
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=1000)
+    rows = np.stack(
+        [
+            hidden > 0.3,
+            rng.normal(size=1000),
+            np.exp(hidden + 0.1 * rng.normal(size=1000)),
+            rng.poisson(np.exp(np.clip(hidden, -2, 2))),
+            rng.integers(40, size=1000),
+        ],
+        axis=1,
+    ).astype(float)
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    circuit = hclt(rows, 2, input_layer=["bernoulli", "gaussian", "log-normal", "poisson", "categorical"], root=2)
+    scopes = {circuit.layer_scope(layer) for layer in circuit.sum_layers}
+    assert any(0 in scope and len(scope) == 1 for scope in scopes)  # 0 and 3 hang on 2, on which both depend
+    tree_parts = [scope for scope in scopes if len(scope) < 5 and (0 in scope) != (3 in scope)]
+    assert len(tree_parts) == 2
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[[0.0, 1.5, 2.0]], [[np.nan] * 3] * 4, [[1.0, 0.5, 3.0]] * 20, np.zeros((3, 3))],
+    ids=["one row", "nothing known", "constant", "zeros"],
+)
+@pytest.mark.parametrize("num_trees", [1, 3])
+def test_little_data_gives_a_proper_circuit(rows, num_trees: int) -> None:
+    layers = [{"name": "bernoulli"}, {"name": "gaussian"}, {"name": "poisson"}]
+    circuit = hclt(rows, 2, input_layers=layers, num_trees=num_trees)
+    oracle = random_oracle(circuit)
+    table = np.nan_to_num(np.asarray(rows, float), nan=1.0)
+    assert np.isfinite(oracle.log(table).astype(float)).all()
+    assert float(oracle.linear(np.full((1, 3), np.nan))[0, 0, 0]) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_every_distribution_by_name(name: str) -> None:
     domain = DISTRIBUTIONS[name].domain(4)
@@ -219,6 +308,28 @@ def test_the_same_data_gives_the_same_circuit() -> None:
             {"input_layer_kwargs": {"num_categories": 3}},
             InputError,
             "row 0, column 1 .counted from 0. holds 3, which is none of the 3 states 0 to 2",
+        ),
+        ([[0, 1]], {"num_trees": 0}, ShapeError, "hclt: num_trees must be at least 1, found 0"),
+        ([[0, 1]], {"share_inputs": 3}, DTypeError, "share_inputs must be True or False"),
+        ([[0, 1]], {"seed": -1}, InputError, "hclt: seed must not be negative"),
+        (
+            [[0, 1]],
+            {"input_layers": [{"name": "bernoulli"}]},
+            ShapeError,
+            "expected input_layers for 2 columns, found 1",
+        ),
+        ([[0, 1]], {"input_layers": "bernoulli"}, ShapeError, "expected input_layers for 2 columns"),
+        (
+            [[0, 1]],
+            {"input_layers": lambda _, units: coin([7], units)},
+            InputError,
+            r"input_layers\[0\] gave CategoricalLayer.scope=.7., 1.; expected an input layer of scope .0. and 1 unit",
+        ),
+        (
+            [[0, 1]],
+            {"input_layers": {"name": "bernoulli"}, "input_layer": "gaussian"},
+            InputError,
+            "say the same in two ways; pass input_layers alone",
         ),
         ([[0, 1]], {"root": 5}, InputError, "hclt: root must be a variable from 0 to 1, found 5"),
         ([[0, 1]], {"pseudocount": -1.0}, InputError, "pseudocount must be at least 0"),

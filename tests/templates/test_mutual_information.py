@@ -5,10 +5,17 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from plica.errors import InputError, ShapeError
 from plica.templates import mutual_information
-from plica.templates.mutual_information import Codes, discrete_mutual_information, gaussian_mutual_information
+from plica.templates.mutual_information import (
+    Codes,
+    discrete_mutual_information,
+    gaussian_mutual_information,
+    information_above_chance,
+    is_dependent,
+)
 from tests.harness.region_graphs import dependent_rows
 from tests.harness.together import grouped
 
@@ -158,6 +165,81 @@ def test_equal_values_share_a_bin_and_frequent_ones_have_their_own(counts: tuple
     frequent = int(np.argmax(counts))
     assert all(bins[frequent] != bins[other] for other in range(3) if other != frequent)
     assert (np.diff(codes) >= 0).all()
+
+
+@pytest.mark.parametrize(("known", "bins"), [(1, 2), (19, 2), (45, 3), (500, 10), (5000, 16)])
+def test_bins_are_as_many_as_the_known_rows_fill(known: int, bins: int) -> None:
+    column = np.random.default_rng(0).normal(size=5000)
+    column[known:] = np.nan
+    codes = Codes.of_bins("test", column[:, None])
+    assert codes.num_states.tolist() == [bins]
+    assert len(np.unique(codes.values[0, :known])) == min(bins, known)
+
+
+def test_few_values_have_a_bin_each() -> None:
+    column = np.repeat([0.0, 1.0, 2.0, 3.0], [4000, 5, 3, 1])
+    (codes,) = Codes.of_bins("test", column[:, None]).values
+    assert codes.tolist() == column.tolist()
+
+
+def test_columns_of_any_kind() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.integers(3, size=500), rng.normal(size=500), rng.integers(9000, size=500)], axis=1)
+    rows[::9] = np.nan
+    codes = Codes.of_columns("test", rows, [3, None, 9000])
+    assert codes.num_states.tolist() == [3, 9, 9]
+    assert (codes.values[0] == np.where(np.isnan(rows[:, 0]), -1, rows[:, 0])).all()
+    for column in (1, 2):
+        assert (codes.values[column] == Codes.of_bins("test", rows[:, [column]]).values[0]).all()
+    some = codes.of_rows(np.array([5, 5, 2]))
+    assert (some.values == codes.values[:, [5, 5, 2]]).all()
+
+
+def test_what_is_above_chance() -> None:
+    rng = np.random.default_rng(0)
+    rows = dependent_rows(300, 5, 4, seed=0).astype(float)
+    rows[:, 4] = rng.integers(4, size=300)
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    codes = Codes.of_states("test", rows)
+    information, above = discrete_mutual_information(codes), information_above_chance(codes)
+    dependent = is_dependent(codes, 0.001)
+    for i, j in itertools.permutations(range(5), 2):
+        both = rows[~np.isnan(rows[:, i] + rows[:, j])][:, [i, j]]
+        table = np.zeros((4, 4))
+        np.add.at(table, tuple(both.astype(int).T), 1)
+        test = stats.chi2_contingency(table, lambda_="log-likelihood", correction=False)  # the G-test
+        assert 2 * len(both) * information[i, j] == pytest.approx(test.statistic, abs=1e-8)
+        assert dependent[i, j] == (test.pvalue < 0.001)
+        chance = stats.chi2(9).isf(0.05) / (2 * len(both))
+        assert above[i, j] == pytest.approx(information[i, j] - np.log1p(chance), abs=1e-9)
+    assert 0 < dependent.sum() < dependent.size
+
+
+def test_independent_columns_seldom_look_dependent() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.integers(states, size=400) for states in (2, 3, 8) * 10], axis=1).astype(float)
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    share = is_dependent(Codes.of_states("test", rows), 0.05)[np.triu_indices(30, 1)].mean()
+    assert 0.02 < share < 0.08
+
+
+def test_pairs_that_few_rows_know_are_not_preferred() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(8, size=(600, 3)).astype(float)
+    rows[:, 1] = np.where(rng.random(600) < 0.6, rows[:, 0], rows[:, 1])
+    rows[6:, 2] = np.nan  # six rows, in which all values differ: they tell as much as six rows can
+    rows[:6] = np.arange(6)[:, None]
+    codes = Codes.of_states("test", rows, 8)
+    plain, above = discrete_mutual_information(codes), information_above_chance(codes)
+    assert plain[0, 2] > plain[0, 1] > 0.4
+    assert above[0, 1] > above[0, 2]
+
+
+@pytest.mark.parametrize("rows", [[[np.nan, np.nan]] * 3, [[1.0, 2.0]], [[1.0, 2.0]] * 9], ids=["none", "one", "equal"])
+def test_columns_without_information(rows: list[list[float]]) -> None:
+    codes = Codes.of_columns("test", rows, [None, None])
+    assert information_above_chance(codes)[0, 1] == 0
+    assert not is_dependent(codes, 0.05)[0, 1]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ Circuit(62 layers, 16 variables, 1 output(s) of 1 unit(s))
 """
 
 from plica.templates.hidden_trees import hclt
+from plica.templates.learned_spn import learn_spn
 from plica.templates.squares import psd_mixture, squared, sum_of_squares
 
-__all__ = ["hclt", "psd_mixture", "squared", "sum_of_squares"]
+__all__ = ["hclt", "learn_spn", "psd_mixture", "squared", "sum_of_squares"]

@@ -9,50 +9,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.arguments import elements, is_count, known, shown
+from plica.arguments import elements, flag, is_count, keywords, known, shown
+from plica.arguments import seed as checked_seed
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer, InputLayer, Layer, SumLayer
-from plica.symbolic.parameters import ParameterFactory
+from plica.symbolic.parameters import Parameter, ParameterFactory, Shape, SoftmaxParameter
 from plica.symbolic.scope import Scope
-from plica.templates.inputs import check_rows, input_factory
-from plica.templates.mutual_information import Codes, discrete_mutual_information, table
+from plica.templates.clusters import cluster_labels
+from plica.templates.fitted import column_starts, tensor
+from plica.templates.inputs import InputSetting, InputSettings, check_rows, column_factories
+from plica.templates.mutual_information import Codes, information_above_chance, table
 from plica.templates.parameterization import Parameterization, parameterization_to_factory
 from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_tree, order_from_root
 
 Array: TypeAlias = NDArray[Any]
+Described: TypeAlias = Mapping[str, Parameterization]
+"""How to make the parameters of an input layer, by name."""
 
-_MOST_STATES = 4096  # of a variable that is counted value by value; with more, values share bins as real numbers do
+_KEYWORDS = ("input_params", "input_layer_kwargs")
 
 
 def hclt(
     data: Any,
     num_latents: int,
     *,
+    input_layers: InputSettings | None = None,
     input_layer: str | Sequence[str] = "categorical",
-    input_params: Mapping[str, Parameterization] | Sequence[Mapping[str, Parameterization]] | None = None,
+    input_params: Described | Sequence[Described] | None = None,
     input_layer_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     weight_param: Parameterization | None = None,
     num_classes: int = 1,
     root: int | None = None,
     pseudocount: float = 1.0,
-    num_bins: int = 16,
+    num_bins: int | None = None,
     chunk_size: int | None = None,
+    num_trees: int = 1,
+    share_inputs: bool = False,
+    start: str = "draws",
+    seed: int = 0,
 ) -> Circuit:
-    """A hidden Chow-Liu tree over the variables of data.
+    """A hidden Chow-Liu tree over the variables of data, or a mixture of several.
 
     Each variable x_v has a hidden state z_v of `num_latents` values. The z form the tree with the largest mutual
     information between the x. So p(x) is the sum over all z of the product of p(x_v | z_v) and p(z_v | z_predecessor).
 
+    Mutual information is that of the rows that know both columns, less what independent columns would show by chance.
+    Columns of states are counted value by value, others in bins of about as many rows each.
+
     Args:
         data: `(N, D)` rows, from which the tree and the numbers of values are taken; NaN is missing.
         num_latents: The number of hidden states of each variable.
+        input_layers: The input layer of each column, or one for all, as of `tabular_data`: `{"name": ..., "args":
+            {...}}`, or a function from a scope and a number of units to an input layer. The next three arguments are
+            another way to say it.
         input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`, or a list that names one for each column.
         input_params: How to make parameters of the input layers, by name, such as `{"logits": Parameterization()}`; or
             a list with such a mapping for each column. Left out, they start where the data lies if the layer can.
@@ -61,18 +77,27 @@ def hclt(
         weight_param: How to make the transitions, a row for each state of the predecessor; by default the softmax of
             normal draws.
         num_classes: The number of units of the output.
-        root: The variable at the root; by default the centre of the tree.
+        root: The variable at the root; by default the centre of each tree.
         pseudocount: A number of imaginary rows, spread evenly over the joint values of a pair, when its mutual
             information is measured.
-        num_bins: The most bins for real numbers when mutual information is measured.
+        num_bins: The most bins for real numbers when mutual information is measured; by default `sqrt(n / 5)` for n
+            known rows of a column, 2 to 16.
         chunk_size: How many pairs of variables are counted at once.
+        num_trees: The number of trees. The first is that of the data, each other one that of rows drawn from the data
+            with replacement. A sum joins them at the root.
+        share_inputs: Whether the trees share the input layer of each variable.
+        start: How the circuit starts: from "draws", or from "data" by k-means clusters of rows, which need
+            scikit-learn. Then state k of each variable is what cluster k has there, and transitions mostly keep the
+            state.
+        seed: The seed of the trees' rows, and of a start from data.
 
     Raises:
         InputError: A name is not known, or a distribution does not take a value of its column.
-        ShapeError: The length of a list is not the number of columns, or there is no latent state.
+        ShapeError: The length of a list is not the number of columns, or there is no latent state or no tree.
 
     Source: Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits", NeurIPS 2021;
-        Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
+        Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968;
+        Meila and Jordan, "Learning with mixtures of trees", 2000; Breiman, "Bagging predictors", 1996.
     """
     rows = table("hclt", data)
     if not all(map(is_count, (num_latents, num_classes))):
@@ -80,62 +105,156 @@ def hclt(
             f"hclt: expected at least one latent state and one class, found num_latents={shown(num_latents)} and "
             f"num_classes={shown(num_classes)}"
         )
-    described, settings = ({} if mapping is None else mapping for mapping in (input_params, input_layer_kwargs))
-    inputs = _input_layers(rows, num_latents, input_layer, described, settings)
-    check_rows("hclt", rows, [layer.domain for layer in inputs])
-    codes = _codes(rows, inputs, num_bins)
-    information = discrete_mutual_information(codes, pseudocount=pseudocount, chunk_size=chunk_size)
-    tree = maximum_spanning_tree("hclt", information, root)
-    weights = parameterization_to_factory(
-        Parameterization("normal", "softmax") if weight_param is None else weight_param
-    )
-    return hidden_tree(tree, inputs, num_classes=num_classes, weight_factory=weights)
+    num_latents, num_classes = int(num_latents), int(num_classes)
+    if not is_count(num_trees):
+        raise ShapeError(f"hclt: num_trees must be at least 1, found {shown(num_trees)}")
+    if input_layers is None:
+        described, settings = ({} if mapping is None else mapping for mapping in (input_params, input_layer_kwargs))
+        input_layers = _settings(rows, input_layer, described, settings)
+    elif input_layer != "categorical" or input_params is not None or input_layer_kwargs is not None:
+        raise InputError(
+            "hclt: input_layers and input_layer, input_params or input_layer_kwargs say the same in two ways; pass "
+            "input_layers alone"
+        )
+    if not known(start, _STARTS):
+        raise InputError(f"hclt: unknown start {shown(start)}; expected one of {', '.join(_STARTS)}")
+    make_inputs, states = _STARTS[start](rows, input_layers, num_latents)
+    codes = Codes.of_columns("hclt", rows, states, num_bins)
+    rng, shared = np.random.default_rng(checked_seed("hclt", seed)), flag("hclt", "share_inputs", share_inputs)
+    trees: list[Array] = []
+    inputs_of_trees: list[list[InputLayer]] = []
+    for number in range(num_trees):
+        drawn = codes if number == 0 else codes.of_rows(rng.integers(len(rows), size=len(rows)))
+        information = information_above_chance(drawn, pseudocount=pseudocount, chunk_size=chunk_size)
+        trees.append(maximum_spanning_tree("hclt", information, root))
+        inputs_of_trees.append(inputs_of_trees[0] if shared and number else make_inputs(seed + number))
+    weights = _weights(start, weight_param, num_latents, seed)
+    return hidden_trees(trees, inputs_of_trees, num_classes=num_classes, weight_factory=weights)
 
 
 def hidden_tree(
     tree: Array, inputs: Sequence[InputLayer], *, num_classes: int = 1, weight_factory: ParameterFactory | None = None
 ) -> Circuit:
-    """The circuit of hidden states that form a tree.
+    """The circuit of hidden states that form a tree: `hidden_trees` of one."""
+    return hidden_trees([tree], [inputs], num_classes=num_classes, weight_factory=weight_factory)
+
+
+def hidden_trees(
+    trees: Sequence[Array],
+    inputs: Sequence[Sequence[InputLayer]],
+    *,
+    num_classes: int = 1,
+    weight_factory: ParameterFactory | None = None,
+) -> Circuit:
+    """The mixture of circuits of hidden states that form trees.
 
     Args:
-        tree: `(D,)` the predecessor of each variable, and -1 for the root.
-        inputs: The input layer of each variable; it has a unit for each hidden state.
+        trees: For each tree `(D,)` the predecessor of each variable, and -1 for the root.
+        inputs: For each tree the input layer of each variable; it has a unit for each hidden state. Trees may share
+            layers.
         num_classes: The number of units of the output.
-        weight_factory: Makes the transitions; softmax of normal draws by default.
+        weight_factory: Makes the transitions, and the weights of the mixture, which are those of the states at the
+            roots; softmax of normal draws by default.
     """
-    children, order = children_of(tree), order_from_root(tree)
     layers: dict[Layer, list[Layer]] = {}
+    roots = [_add_tree(layers, *of_tree, weight_factory) for of_tree in zip(trees, inputs, strict=True)]
+    output = SumLayer(roots[0].num_output_units, num_classes, len(roots), weight_factory=weight_factory)
+    layers[output] = roots
+    return Circuit(layers, layers, [output])
+
+
+def _add_tree(
+    layers: dict[Layer, list[Layer]], tree: Array, inputs: Sequence[InputLayer], weight_factory: ParameterFactory | None
+) -> Layer:
+    """Add the layers of a tree to those of a circuit; returns the one whose units are the states of its root."""
+    children, order = children_of(tree), order_from_root(tree)
     messages: dict[int, Layer] = {}
+    state: Layer = inputs[order[0]]
     for variable in reversed(order):
-        state: Layer = inputs[variable]
+        state = inputs[variable]
         layers[state] = []
         if children[variable]:
             product = HadamardLayer(state.num_output_units, 1 + len(children[variable]))
             layers[product] = [state, *(messages[child] for child in children[variable])]
             state = product
         before = int(tree[variable])
-        units = num_classes if before < 0 else inputs[before].num_output_units
-        messages[variable] = SumLayer(state.num_output_units, units, weight_factory=weight_factory)
-        layers[messages[variable]] = [state]
-    return Circuit(layers, layers, [messages[order[0]]])
+        if before >= 0:
+            message = SumLayer(state.num_output_units, inputs[before].num_output_units, weight_factory=weight_factory)
+            layers[message], messages[variable] = [state], message
+    return state
 
 
-def _input_layers(rows: Array, units: int, names: Any, params: Any, settings: Any) -> list[InputLayer]:
-    """The input layer of each column."""
+_Inputs: TypeAlias = Callable[[int], list[InputLayer]]  # from a seed
+
+
+def _drawn(rows: Array, input_layers: InputSettings, units: int) -> tuple[_Inputs, list[int | None]]:
+    """Makes input layers that start from draws; and the number of states of each column."""
+    factories = column_factories("hclt", input_layers, rows.shape[1], rows)
+    domains = [factory(Scope([v]), 1).domain for v, factory in enumerate(factories)]
+    check_rows("hclt", rows, domains)
+    return lambda _: [factory(Scope([v]), units) for v, factory in enumerate(factories)], [
+        domain.num_states for domain in domains
+    ]
+
+
+def _clustered(rows: Array, input_layers: InputSettings, units: int) -> tuple[_Inputs, list[int | None]]:
+    """Makes input layers whose units start from clusters of rows; and the number of states of each column."""
+    starts = column_starts("hclt", input_layers, rows, _CLUSTER_PSEUDOCOUNT)
+    states = [start.whole.domain.num_states for start in starts]
+
+    def make(seed: int) -> list[InputLayer]:
+        chosen = np.arange(len(rows))
+        if len(rows) > _MOST_CLUSTERED:
+            chosen = np.sort(np.random.default_rng(seed).choice(len(rows), _MOST_CLUSTERED, replace=False))
+        labels = cluster_labels(rows[chosen], states, units, seed)
+        return [start.layer(chosen, labels, units) for start in starts]
+
+    return make, states
+
+
+_CLUSTER_PSEUDOCOUNT = 5.0  # imaginary rows of each cluster
+_MOST_CLUSTERED = 10_000  # rows
+_STAYING = 0.75  # the probability that a state keeps its number
+_STARTS: Mapping[str, Callable[[Array, InputSettings, int], tuple[_Inputs, list[int | None]]]] = {
+    "draws": _drawn,
+    "data": _clustered,
+}
+
+
+def _weights(start: str, described: Parameterization | None, states: int, seed: int) -> ParameterFactory:
+    """Makes the transitions. From data, a state mostly keeps its number, as all variables of a row have one cluster."""
+    if start != "data":
+        return parameterization_to_factory(Parameterization("normal", "softmax") if described is None else described)
+    if described is not None:
+        raise InputError("hclt: transitions that start from data have no weight_param; leave it out")
+    rng = np.random.default_rng(seed)
+
+    def factory(shape: Shape) -> Parameter:
+        weight = np.full(shape, 1.0 / shape[1])
+        if shape == (states, states):
+            weight = _STAYING * np.eye(states) + (1.0 - _STAYING) * weight
+        return Parameter.from_unary(SoftmaxParameter(shape), tensor(np.log(weight) + 0.1 * rng.normal(size=shape)))
+
+    return factory
+
+
+def _settings(rows: Array, names: Any, params: Any, given: Any) -> list[InputSetting]:
+    """The setting of each column."""
     count = rows.shape[1]
     per_column = zip(
         _for_each("input_layer", names, count),
         _for_each("input_params", params, count),
-        _for_each("input_layer_kwargs", settings, count),
+        _for_each("input_layer_kwargs", given, count),
         strict=True,
     )
     shared = _num_values(names, rows, 0) if isinstance(names, str) else None
-    layers = []
-    for v, (name, described, keywords) in enumerate(per_column):
+    settings: list[InputSetting] = []
+    for v, (name, *both) in enumerate(per_column):
+        described, own = (keywords("hclt", key, value) for key, value in zip(_KEYWORDS, both, strict=True))
         counted = _num_values(name, rows[:, [v]], v) if shared is None else shared
-        factory = input_factory(name, keywords, described, num_values=counted, values=rows[:, v])
-        layers.append(factory(Scope([v]), units))
-    return layers
+        follows = {} if counted is None else DISTRIBUTIONS[name].settings_for(counted)
+        settings.append({"name": name, "args": {**follows, **own, **described}})
+    return settings
 
 
 def _num_values(name: str, columns: Array, first: int) -> int | None:
@@ -167,16 +286,3 @@ def _for_each(name: str, values: Any, count: int) -> list[Any]:
             "one for all"
         )
     return list(several)
-
-
-def _codes(rows: Array, inputs: Sequence[InputLayer], num_bins: int) -> Codes:
-    """The columns as integers that can be counted: states unchanged, other numbers in bins."""
-    parts = [_column_codes(column[:, None], layer, num_bins) for column, layer in zip(rows.T, inputs, strict=True)]
-    return Codes(np.concatenate([part.values for part in parts]), np.concatenate([part.num_states for part in parts]))
-
-
-def _column_codes(column: Array, layer: InputLayer, num_bins: int) -> Codes:
-    states = layer.domain.num_states
-    if states is not None and states <= _MOST_STATES:
-        return Codes.of_states("hclt", column, states)
-    return Codes.of_bins("hclt", column, num_bins)

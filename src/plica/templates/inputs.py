@@ -8,22 +8,94 @@ CategoricalLayer(scope={5}, 4)
 """
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.arguments import keywords, known
-from plica.errors import InputError
+from plica.arguments import keywords, known, shown
+from plica.errors import InputError, ShapeError
 from plica.symbolic.domains import Domain, outside
-from plica.symbolic.layers import DISTRIBUTIONS, Column, Distribution
+from plica.symbolic.layers import DISTRIBUTIONS, Column, Distribution, InputLayer
 from plica.symbolic.parameters import ParameterFactory
+from plica.symbolic.scope import Scope
 from plica.templates.parameterization import (
     InputFactory,
     Parameterization,
     name_to_input_layer_factory,
     named_parameterizations_to_factories,
 )
+
+InputSetting: TypeAlias = Mapping[str, Any] | InputFactory
+"""The input layer of a column: `{"name": ..., "args": {...}}`, or a function that makes it."""
+InputSettings: TypeAlias = InputSetting | Sequence[InputSetting]
+"""That of each column, or one for all."""
+
+
+def column_factories(
+    owner: str, input_layers: InputSettings, columns: int, rows: NDArray[Any] | None = None
+) -> list[InputFactory]:
+    """The input factory of each column.
+
+    Args:
+        owner: The caller, for messages.
+        input_layers: A setting for each column, or one for all. `args` are the layer's keywords, or a
+            `Parameterization` for each of its parameters.
+        columns: D, the number of columns.
+        rows: `(N, D)`, from which layers take what their settings lack; None if there are none.
+
+    Raises:
+        InputError: A setting is none, or the layer does not take it.
+        ShapeError: There is another number of settings than of columns.
+    """
+    return [
+        _of_setting(owner, f"input_layers[{column}]", setting, None if rows is None else rows[:, column])
+        for column, setting in enumerate(each_setting(owner, input_layers, columns))
+    ]
+
+
+def each_setting(owner: str, input_layers: InputSettings, columns: int) -> list[InputSetting]:
+    """The setting of each column; one that is no list holds for all. Raises as `column_factories` does."""
+    if isinstance(input_layers, Mapping) or callable(input_layers):
+        return [input_layers] * columns
+    if not isinstance(input_layers, Sequence):
+        raise InputError(f'{owner}: input_layers is {input_layers!r}; expected {{"name": ..., "args": {{...}}}}')
+    if len(input_layers) != columns:
+        raise ShapeError(
+            f"{owner}: expected input_layers for {columns} columns, found {len(input_layers)}; "
+            "give one for each column, or one for all that is no list"
+        )
+    return list(input_layers)
+
+
+def _of_setting(owner: str, where: str, setting: Any, values: NDArray[Any] | None) -> InputFactory:
+    """The input factory of a column."""
+    if callable(setting):
+
+        def checked(scope: Scope, units: int) -> InputLayer:
+            layer = setting(scope, units)
+            if not isinstance(layer, InputLayer) or layer.scope != scope or layer.num_output_units != units:
+                raise InputError(
+                    f"{owner}: {where} gave {shown(layer)}; expected an input layer of scope {scope} and {units} "
+                    "unit(s), as the function is asked for"
+                )
+            return layer
+
+        return checked
+    if not isinstance(setting, Mapping) or "name" not in setting or not set(setting) <= {"name", "args"}:
+        raise InputError(
+            f'{owner}: {where} is {setting!r}; expected {{"name": ..., "args": {{...}}}}: the name of an input '
+            "layer and its settings"
+        )
+    args = setting.get("args") or {}
+    if not isinstance(args, Mapping):
+        raise InputError(f"{owner}: the args of {where} are {args!r}; expected the layer's keywords, by name")
+    keywords_given = dict(args)
+    params = {key: keywords_given.pop(key) for key in args if isinstance(args[key], Parameterization)}
+    try:
+        return input_factory(setting["name"], keywords_given, params, values=values)
+    except InputError as error:
+        raise InputError(f"{owner}: {where}: {error}") from error
 
 
 def input_factory(

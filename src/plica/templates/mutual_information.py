@@ -11,6 +11,7 @@ array([[0.693, 0.693, 0.   ],
        [0.   , 0.   , 0.693]])
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
@@ -27,6 +28,10 @@ _DENSE_STATES = 16  # up to here, products of matrices of zeros and ones count f
 _CELLS_AT_ONCE = 2**18  # of joint counts: as many numbers as a processor's cache holds
 _LARGEST_TABLE = 2**22
 _ROWS_AT_ONCE = 4096
+_MOST_STATES = 4096  # of a variable that is counted value by value; with more, values share bins as real numbers do
+_ROWS_OF_A_CELL = 5  # expected in each cell of a table of two independent columns, as for tests by the chi-squared law
+_MOST_BINS = 16  # by default: as many as are counted fast
+_CHANCE = 0.05  # how often independent columns look more dependent than what `above_chance` takes off
 _DECIMALS = 12  # later decimals are rounding errors; without them, equal information is equal in any order of sums
 
 
@@ -71,27 +76,56 @@ class Codes:
         return Codes(np.where(missing, -1, known).astype(np.int64), np.full(len(columns), most))
 
     @staticmethod
-    def of_bins(name: str, data: Any, num_bins: int) -> "Codes":
+    def of_bins(name: str, data: Any, num_bins: int | None = None) -> "Codes":
         """Real numbers in bins that hold about as many rows each; equal values share a bin.
 
         Args:
             name: The caller, for messages.
             data: `(N, D)` numbers; NaN is missing.
-            num_bins: The largest number of bins of a column.
+            num_bins: The largest number of bins of a column. By default `sqrt(n / 5)` for n known rows, 2 to 16: then
+                about 5 rows are expected in each of the joint bins of two independent columns.
 
         Raises:
             InputError: `num_bins` is below 1.
+
+        Source: Cellucci, Albano and Rapp, "Statistical validation of mutual information calculations", 2005.
         """
-        if not is_count(num_bins):
+        if num_bins is not None and not is_count(num_bins):
             raise InputError(f"{name}: num_bins must be at least 1, found {shown(num_bins)}")
         columns = table(name, data).T
-        values = np.full(columns.shape, -1, dtype=np.int64)
-        for column, codes in zip(columns, values, strict=True):
+        values, num_states = np.full(columns.shape, -1, dtype=np.int64), np.ones(len(columns), dtype=np.int64)
+        for variable, (column, codes) in enumerate(zip(columns, values, strict=True)):
             known = ~np.isnan(column)
+            size = max(int(known.sum()), 1)
+            most = min(max(int((size / _ROWS_OF_A_CELL) ** 0.5), 2), _MOST_BINS) if num_bins is None else num_bins
             _, inverse, counts = np.unique(column[known], return_inverse=True, return_counts=True)
             middles = 2 * np.cumsum(counts) - counts  # twice the rank of the middle row of each value
-            codes[known] = (middles * num_bins // (2 * max(known.sum(), 1)))[inverse]
-        return Codes(values, np.full(len(columns), num_bins))
+            bins = np.arange(len(counts)) if len(counts) <= most else middles * most // (2 * size)
+            codes[known], num_states[variable] = bins[inverse], most
+        return Codes(values, num_states)
+
+    @staticmethod
+    def of_columns(name: str, data: Any, num_states: Sequence[int | None], num_bins: int | None = None) -> "Codes":
+        """Columns of any kind: states unchanged, other numbers in bins.
+
+        Args:
+            name: The caller, for messages.
+            data: `(N, D)` numbers; NaN is missing.
+            num_states: The number of states of each column. Columns without one, or with more than 4096, are put into
+                bins.
+            num_bins: The largest number of bins of a column, as for `of_bins`.
+        """
+        parts = [
+            Codes.of_bins(name, column[:, None], num_bins)
+            if states is None or states > _MOST_STATES
+            else Codes.of_states(name, column[:, None], states)
+            for column, states in zip(table(name, data).T, num_states, strict=True)
+        ]
+        return Codes(*(np.concatenate([getattr(part, key) for part in parts]) for key in ("values", "num_states")))
+
+    def of_rows(self, rows: Array) -> "Codes":
+        """The columns of some rows, by their numbers; a row may occur several times."""
+        return Codes(self.values[:, rows], self.num_states)
 
 
 def table(name: str, data: Any) -> Array:
@@ -134,6 +168,58 @@ def discrete_mutual_information(codes: Codes, *, pseudocount: float = 0.0, chunk
     measure = _dense if width <= _DENSE_STATES else _sparse
     information = measure(compact, width, codes.num_states.astype(np.float64), float(pseudocount), chunk_size)
     return np.maximum(np.maximum(information, information.T).round(_DECIMALS), 0.0)
+
+
+def information_above_chance(codes: Codes, *, pseudocount: float = 0.0, chunk_size: int | None = None) -> Array:
+    """Mutual information less what independent columns show by chance; below 0 where it shows less.
+
+    Of n rows, I of two independent columns of k and m states has the law of chi-squared / 2n, of (k - 1)(m - 1) degrees
+    of freedom. Its 95 % quantile q is taken off as log(1 + q), so that pairs of many states, or of few rows that know
+    both, do not look dependent by chance. The logarithm is about q where q is small; elsewhere I grows no faster.
+
+    Args:
+        codes: The columns.
+        pseudocount: As of `discrete_mutual_information`.
+        chunk_size: As there.
+
+    Returns:
+        `(D, D)`, symmetric; the diagonal means nothing.
+
+    Source: the G-test: Wilks, "The large-sample distribution of the likelihood ratio", 1938.
+    """
+    information = discrete_mutual_information(codes, pseudocount=pseudocount, chunk_size=chunk_size)
+    result: Array = (information - np.log1p(_by_chance(codes, _CHANCE))).round(_DECIMALS)
+    return result
+
+
+def is_dependent(codes: Codes, significance: float) -> Array:
+    """Whether the G-test rejects that two columns are independent: `(D, D)`, over the rows that know both.
+
+    Args:
+        codes: The columns.
+        significance: How often independent columns are rejected, above 0 and below 1.
+    """
+    information = discrete_mutual_information(codes)
+    result: Array = information > _by_chance(codes, significance)
+    return result
+
+
+def _by_chance(codes: Codes, significance: float) -> Array:
+    """The mutual information that two independent columns exceed with probability `significance`: `(D, D)`."""
+    from scipy.special import chdtri
+
+    known = (codes.values >= 0).astype(np.float32)
+    rows = np.zeros((len(known), len(known)))
+    for start in range(0, known.shape[1], _LARGEST_TABLE):  # float32 counts so many exactly
+        part = known[:, start : start + _LARGEST_TABLE]
+        rows += part @ part.T
+    rows = np.maximum(rows, 1.0)
+    occurring = np.array([len(np.unique(column[column >= 0])) for column in codes.values], dtype=np.float64)
+    fewer = np.maximum(np.minimum(occurring[:, None], rows) - 1.0, 0.0)  # of column i in rows that know j, at most
+    freedom, pairs = np.unique(fewer * fewer.T, return_inverse=True)
+    quantiles = np.where(freedom > 0, chdtri(np.maximum(freedom, 1.0), significance), 0.0)
+    result: Array = quantiles[pairs].reshape(rows.shape) / (2.0 * rows)
+    return result
 
 
 def gaussian_mutual_information(name: str, data: Any) -> Array:

@@ -7,10 +7,12 @@
 [Domain('2 states'), Domain('real numbers'), Domain('2 states')]
 """
 
+from __future__ import annotations
+
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +23,13 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer
 from plica.symbolic.scope import Scope
-from plica.templates.inputs import check_rows, input_factory
-from plica.templates.parameterization import InputFactory, Parameterization, sum_weight_factories
+from plica.templates.inputs import InputSettings, check_rows, column_factories
+from plica.templates.mutual_information import Codes, information_above_chance
+from plica.templates.parameterization import Parameterization, sum_weight_factories
 from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTree, RandomBinaryTree, RegionGraph
+from plica.templates.region_graph.chow_liu import maximum_spanning_tree, tree_region_graph
 
-InputSetting: TypeAlias = Mapping[str, Any]
-
-_BINS = 8  # per column, to compute the mutual information of columns of several kinds
-
-TABULAR_REGION_GRAPHS: dict[str, Callable[["Table"], RegionGraph]] = {
+TABULAR_REGION_GRAPHS: dict[str, Callable[[Table], RegionGraph]] = {
     "random-binary-tree": lambda table: RandomBinaryTree(len(table.domains)),
     "linear-tree": lambda table: LinearTree(len(table.domains)),
     "fully-factorized": lambda table: FullyFactorized(len(table.domains)),
@@ -53,7 +53,8 @@ class Table:
 def _chow_liu_tree(table: Table) -> RegionGraph:
     """The maximum spanning tree of the columns' mutual information.
 
-    If all columns are categorical it is that of their states, if all are real that of Gaussians, else that of bins.
+    If all columns are categorical it is that of their states, if all are real that of Gaussians. Else real columns are
+    counted in bins.
     """
     if table.rows is None:
         raise InputError("tabular_data: a chow-liu-tree is made from data; pass data, or choose another region graph")
@@ -64,7 +65,8 @@ def _chow_liu_tree(table: Table) -> RegionGraph:
         )
     if not any(domain.whole for domain in table.domains):
         return ChowLiuTree(table.rows, "gaussian")
-    return ChowLiuTree(table.rows, "categorical", num_bins=_BINS)
+    codes = Codes.of_columns("tabular_data", table.rows, states)
+    return tree_region_graph(maximum_spanning_tree("tabular_data", information_above_chance(codes, pseudocount=1.0)))
 
 
 def tabular_data(
@@ -72,7 +74,7 @@ def tabular_data(
     *,
     num_features: int | None = None,
     data: Any = None,
-    input_layers: InputSetting | Sequence[InputSetting],
+    input_layers: InputSettings,
     num_input_units: int,
     sum_product_layer: str,
     num_sum_units: int,
@@ -84,14 +86,15 @@ def tabular_data(
 
     Args:
         region_graph: random-binary-tree, linear-tree, fully-factorized, or chow-liu-tree. The last needs data. It takes
-            the columns' mutual information if all are counted, and their correlations if all are real. Else it takes
-            the mutual information of at most 8 bins of each.
+            the columns' mutual information if all are counted, and their correlations if all are real. Else it counts
+            real columns in bins, as `hclt` does.
         num_features: The number of columns; leave it out if `data` is given.
         data: Rows `(N, D)`, NaN where a value is missing. An input layer takes from its column the settings that it
             lacks: the number of values (from 0 to the largest), and the start of its densities.
         input_layers: `{"name": ..., "args": {...}}`, or a list of one for each column. The name is one of
             `plica.symbolic.layers.DISTRIBUTIONS`; the args are keywords of the layer, such as `num_categories`, or a
-            `Parameterization` for each of its parameters, such as `logits`.
+            `Parameterization` for each of its parameters, such as `logits`. A function from a scope and a number of
+            units to an input layer stands for itself.
         num_input_units: The units of each input layer.
         sum_product_layer: cp, cp-t or tucker.
         num_sum_units: The units of each sum layer but the last.
@@ -110,10 +113,7 @@ def tabular_data(
         )
     rows = None if data is None else _rows(data)
     columns = _num_columns(num_features, rows)
-    factories = [
-        _input_factory(f"input_layers[{column}]", setting, None if rows is None else rows[:, column])
-        for column, setting in enumerate(_setting_of_each_column(input_layers, columns))
-    ]
+    factories = column_factories("tabular_data", input_layers, columns, rows)
 
     def of_column(scope: Scope, units: int) -> InputLayer:
         (column,) = scope
@@ -161,35 +161,3 @@ def _num_columns(num_features: int | None, rows: NDArray[Any] | None) -> int:
             "pass one of them"
         )
     return int(rows.shape[1])
-
-
-def _setting_of_each_column(input_layers: InputSetting | Sequence[InputSetting], columns: int) -> list[InputSetting]:
-    """The setting of each column: one setting holds for all columns."""
-    if isinstance(input_layers, Mapping):
-        return [input_layers] * columns
-    if not isinstance(input_layers, Sequence):
-        raise InputError(f'tabular_data: input_layers is {input_layers!r}; expected {{"name": ..., "args": {{...}}}}')
-    if len(input_layers) != columns:
-        raise ShapeError(
-            f"tabular_data: expected input_layers for {columns} columns, found {len(input_layers)}; "
-            "give one for each column, or one for all that is no list"
-        )
-    return list(input_layers)
-
-
-def _input_factory(where: str, setting: InputSetting, values: NDArray[Any] | None) -> InputFactory:
-    """The input factory of a column."""
-    if not isinstance(setting, Mapping) or "name" not in setting or not set(setting) <= {"name", "args"}:
-        raise InputError(
-            f'tabular_data: {where} is {setting!r}; expected {{"name": ..., "args": {{...}}}}: the name of an input '
-            "layer and its settings"
-        )
-    args = setting.get("args") or {}
-    if not isinstance(args, Mapping):
-        raise InputError(f"tabular_data: the args of {where} are {args!r}; expected the layer's keywords, by name")
-    args = dict(args)
-    described = {key: args.pop(key) for key in tuple(args) if isinstance(args[key], Parameterization)}
-    try:
-        return input_factory(setting["name"], args, described, values=values)
-    except InputError as error:
-        raise InputError(f"tabular_data: {where}: {error}") from error
