@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.cli.build import compile_circuit
+from plica.tables.build import compile_circuit
 from plica.cli.show import layer_table
 from plica.errors import FileFormatError
 from plica.files.model import load_model, save_model

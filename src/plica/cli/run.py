@@ -1,12 +1,11 @@
 """A training run from settings and data to the written results; importing this module loads torch."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from plica.cli.build import build_circuit, compile_circuit, find_device
 from plica.cli.columns import show_kinds
 from plica.cli.inpainting import inpaint
 from plica.cli.memory import check_fits
@@ -20,9 +19,12 @@ from plica.errors import WriteError
 from plica.extras import require
 from plica.files.datasets import Dataset
 from plica.files.tables import Array
-from plica.learn.fit import FitResult, fit, mean_log_likelihood
+from plica.learn.fit import FitResult, mean_log_likelihood
 from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
+from plica.tables.build import build_circuit, compile_circuit, find_device
+from plica.tables.fitting import file_options, train
+from plica.tables.recipe import Recipe, choose
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -37,9 +39,18 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
 
     require("matplotlib.figure")
     device = find_device(settings.device)
-    circuit, graph = build_circuit(settings, data)
+    recipe = choose(
+        data,
+        structure=settings.region_graph,
+        layer=settings.layer,
+        units=settings.units,
+        input=settings.input,
+        epochs=settings.epochs,
+        batch=settings.batch,
+        learning_rate=settings.lr,
+    )
+    circuit, graph = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype), recipe.structure
     check_fits(count_parameters(circuit), settings.dtype)
-    options: dict[str, Any] = {"semiring": "lse-sum", "dtype": settings.dtype}
     click.echo(
         f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
         f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters"
@@ -47,14 +58,12 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
     if data.encoding is not None:
         click.echo(show_kinds(data.encoding))
     torch.manual_seed(settings.seed)
-    model = compile_circuit(circuit, options).to(device)
-    result, seconds = _train(model, settings, data, quiet=quiet)
+    saved = file_options(data, settings.dtype)
+    model = compile_circuit(circuit, saved).to(device)
+    result, seconds = _train(model, data, recipe, settings.seed, quiet=quiet)
     figures = _evaluate(model, data, seconds)
     report = make_report(settings, data, circuit, graph, result, figures)
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
-    saved = options | {"image_shape": data.shape, "num_values": data.num_values, "data": data.name}
-    if data.encoding is not None:
-        saved["encoding"] = data.encoding.as_json()
     outputs = (
         data,
         circuit,
@@ -75,23 +84,13 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
     return result.interrupted
 
 
-def _train(model: "TorchCircuit", settings: Settings, data: Dataset, *, quiet: bool) -> tuple[FitResult, float]:
+def _train(model: "TorchCircuit", data: Dataset, recipe: Recipe, seed: int, *, quiet: bool) -> tuple[FitResult, float]:
     """The result of training, and its seconds."""
     unit = "row" if data.shape is None else "img"
     start = time.perf_counter()
-    shown = Progress(len(data.train), settings.epochs, data.num_variables, unit, quiet=quiet)
+    shown = Progress(len(data.train), recipe.epochs, data.num_variables, unit, quiet=quiet)
     with interruptible(), shown as progress:
-        result = fit(
-            model,
-            data.train,
-            data.valid,
-            epochs=settings.epochs,
-            batch_size=settings.batch,
-            learning_rate=settings.lr,
-            seed=settings.seed,
-            on_batch=progress.on_batch,
-            on_epoch=progress.on_epoch,
-        )
+        result = train(model, data, recipe, seed=seed, on_batch=progress.on_batch, on_epoch=progress.on_epoch)
     return result, time.perf_counter() - start
 
 

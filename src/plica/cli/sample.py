@@ -7,29 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from plica.cli.asking import (
-    DATA_OPTIONS,
-    MODEL_OPTIONS,
-    PATH,
-    as_array,
-    bar,
-    load,
-    naming_impossible,
-    output_option,
-    reading,
-    with_options,
-)
-from plica.cli.complete import batch_seed
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, bar, load, output_option, reading, with_options
 from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write, writing_rows
 from plica.paths import check_is_other
+from plica.tables.answers import as_array, batch_seed
+from plica.tables.checks import naming_impossible
 
 if TYPE_CHECKING:
     import torch
 
-    from plica.cli.model import Model
     from plica.files.rows import Batch
     from plica.files.rows.batch import Array
+    from plica.tables.model import Model
 
 
 @click.command(short_help="Draw rows from a model.")
@@ -76,7 +66,7 @@ def sample(
                     for _batch, _x, rows in _filled(loaded, batches, number, seed):
                         write(loaded.numbers(as_array(rows)))
         return
-    from plica.cli.layout import rewriting
+    from plica.cli.rewriting import rewriting
     from plica.files.rows import Batch
 
     with rewriting(loaded, given, out, batch=batch, quiet=quiet, **options) as (layout, batches, write):

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from plica.cli.asking import DELIMITER
-from plica.cli.build import REGION_GRAPHS
 from plica.cli.errors import one_line_errors
 from plica.cli.outputs import INPAINTING, NAMES
 from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
@@ -18,6 +17,7 @@ from plica.files.infer import read_columns
 from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
+from plica.tables.build import REGION_GRAPHS
 from plica.templates.region_graph.build import FAMILIES
 
 

@@ -140,7 +140,12 @@ def _as_number_alone(column: TableColumn, value: Cell, number: float) -> Cell:
 
 
 def rounded(column: TableColumn, numbers: Array, domain: Domain) -> Array:
-    """Numbers rounded to the decimals of the column; a number whose rounding leaves the domain stays unrounded."""
+    """Numbers as the column has them: none below its `least`, and rounded to its decimals.
+
+    A number whose rounding leaves the domain stays unrounded.
+    """
+    if column.least is not None:
+        numbers = np.maximum(numbers, column.least - column.origin)
     decimals = decimals_of(column.format) if column.kind == "real" else None
     if decimals is None:
         return numbers

@@ -1,0 +1,62 @@
+"""Fits the circuit of a recipe to a data set: the one place that trains models of tables.
+
+Importing this module loads torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from plica.files.datasets import Dataset
+from plica.learn.fit import Epoch, FitResult, fit
+from plica.tables.recipe import Recipe
+
+if TYPE_CHECKING:
+    from plica.backend.torch.circuits import TorchCircuit
+
+
+def train(
+    model: TorchCircuit,
+    data: Dataset,
+    recipe: Recipe,
+    *,
+    seed: int,
+    on_batch: Callable[[int], None] | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> FitResult:
+    """Fit a model to the training rows; the best state by the validation rows stays in it.
+
+    Args:
+        model: The compiled circuit of the recipe.
+        data: The data set.
+        recipe: How to fit.
+        seed: The seed of the shuffling.
+        on_batch: Called after each step with its number of rows.
+        on_epoch: Called after each epoch, and once before the first.
+    """
+    return fit(
+        model,
+        data.train,
+        data.valid,
+        epochs=recipe.epochs,
+        batch_size=recipe.batch,
+        learning_rate=recipe.learning_rate,
+        seed=seed,
+        on_batch=on_batch,
+        on_epoch=on_epoch,
+    )
+
+
+def file_options(data: Dataset, dtype: str) -> dict[str, Any]:
+    """The entries of a model file beside structure and weights."""
+    options: dict[str, Any] = {
+        "semiring": "lse-sum",
+        "dtype": dtype,
+        "image_shape": data.shape,
+        "num_values": data.num_values,
+        "data": data.name,
+    }
+    if data.encoding is not None:
+        options["encoding"] = data.encoding.as_json()
+    return options
