@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from plica.cli.signals import leaving_at_once
-from plica.tables.checks import Unknown
+from plica.tables.reading import Unknown, read_batches
 
 if TYPE_CHECKING:
     import torch
 
-    from plica.files.rows import Batch
+    from plica.files.rows import Batch, RowFile
     from plica.tables.model import Model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -70,19 +70,25 @@ def load(path: Path, device: str) -> "Model":
 
 @contextmanager
 def reading(
-    model: "Model", data: Path, *, key: str | None, delimiter: str | None, unknown: str, batch: int, quiet: bool
-) -> Iterator[tuple[Any, Iterator[tuple["Batch", "torch.Tensor"]]]]:
+    model: "Model",
+    data: Path,
+    *,
+    key: str | None,
+    delimiter: str | None,
+    unknown: str,
+    batch: int,
+    quiet: bool,
+    unread: str | None = None,
+) -> Iterator[tuple["RowFile", Iterator[tuple["Batch", "torch.Tensor"]]]]:
     """The open file of rows, and its batches with their rows as a tensor on the model's device."""
-    import torch
-
     counted = Unknown(str(data))
     with model.reading(data, key, delimiter) as rows:
-        read = model.reader(rows, unknown=counted if unknown == "missing" else None)
+        parts = read_batches(model, rows, batch, unknown=counted if unknown == "missing" else None, unread=unread)
 
         def batches() -> Iterator[tuple["Batch", "torch.Tensor"]]:
             with bar(rows.num_rows, quiet=quiet) as progress:
-                for part in rows.batches(batch):
-                    yield part, torch.from_numpy(read(part)).to(model.circuit.leaves.device)
+                for part, x in parts:
+                    yield part, x
                     progress.update(len(part))
 
         yield rows, batches()

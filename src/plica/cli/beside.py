@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def beside(
-    model: "Model", rows: "RowFile", out: Path, computed: Mapping[str, Any], *, absent: str | None = None
+    model: "Model", rows: "RowFile", out: Path, computed: Mapping[str, Any], *, unread: str | None = None
 ) -> Iterator[Callable[["Batch", Sequence[Any]], None]]:
     """A function that writes a batch: the columns that the model does not read, then the computed ones.
 
@@ -25,12 +25,12 @@ def beside(
         rows: The open file that is read.
         out: The file that is written, which appears once the block ends without an error.
         computed: The type of the cells of each computed column, by its name.
-        absent: A column of the model that the file need not have.
+        unread: A column of the model that is not read, and that the file need not have.
 
     Yields:
         The function. It takes the batch and, for each computed column, its B cells.
     """
-    extra = _extra_columns(model, rows, out, computed, absent)
+    extra = _extra_columns(model, rows, out, computed, unread)
     names, types = model.names_of(rows), rows.stored or rows.types
     all_names = (*(names[position] for position in extra), *computed)
     stored = (*(types[position] for position in extra), *computed.values())
@@ -51,12 +51,12 @@ def beside(
 
 
 def _extra_columns(
-    model: "Model", rows: "RowFile", out: Path, computed: Mapping[str, Any], absent: str | None
+    model: "Model", rows: "RowFile", out: Path, computed: Mapping[str, Any], unread: str | None
 ) -> list[int]:
     """The columns of a table that the model does not read, without those of computed names; none for arrays."""
     if model.encoding is None or out.suffix.lower() in (".npy", ".npz"):
         return []
-    names, read = model.names_of(rows), set(model.positions(rows, absent))
+    names, read = model.names_of(rows), set(model.positions(rows, unread))
     return [
         position for position in range(rows.width) if position not in read and names[position].strip() not in computed
     ]

@@ -10,7 +10,7 @@ from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write
 from plica.paths import check_is_other
 from plica.tables.answers import FILLERS, as_array, batch_seed
-from plica.tables.checks import naming_impossible
+from plica.tables.reading import naming_impossible
 
 
 @click.command(short_help="Fill in the missing cells of a table.")

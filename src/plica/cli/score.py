@@ -12,7 +12,7 @@ from plica.cli.errors import one_line_errors
 from plica.errors import InputError
 from plica.files.rows.write import check_can_write
 from plica.paths import check_is_other
-from plica.tables.answers import as_array, log_likelihood_per_cell
+from plica.tables.answers import as_array, log_likelihood_per_cell, variable_of
 
 if TYPE_CHECKING:
     import torch
@@ -69,14 +69,8 @@ def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, devic
     check_can_write(out)
     check_is_other(out, model, data)
     loaded = load(model, device)
-    columns = tuple(name.strip() for name in columns)
-    unknown = [name for name in columns if name not in loaded.names]
-    if unknown:
-        shown = ", ".join(loaded.names[:20]) + (", ..." if len(loaded.names) > 20 else "")
-        raise InputError(
-            f"--of {unknown[0]}: the model has no such column; it has {shown}; --of takes one, and may be repeated."
-        )
-    hidden = [variable for variable, name in enumerate(loaded.names) if name not in columns]
+    read = {variable_of(loaded, name, "--of ", "; --of takes one, and may be repeated") for name in columns}
+    hidden = [variable for variable in range(loaded.width) if variable not in read]
 
     def score_of(x: "torch.Tensor") -> "torch.Tensor":
         import torch
@@ -111,7 +105,10 @@ def _write(
             "the model has no variables, so that there are no rows to score; its value is what plica.load(MODEL)() "
             "gives, and what `plica run` writes of the file that `plica export` makes of it"
         )
-    with torch.no_grad(), reading(model, data, **options) as (rows, batches):
-        with beside(model, rows, out, {name: float}) as write:
-            for batch, x in batches:
-                write(batch, [as_array(score_of(x))])
+    with (
+        torch.no_grad(),
+        reading(model, data, **options) as (rows, batches),
+        beside(model, rows, out, {name: float}) as write,
+    ):
+        for batch, x in batches:
+            write(batch, [as_array(score_of(x))])

@@ -6,23 +6,25 @@ torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plica.errors import InputError
-from plica.files.columns import decode
+from plica.files.columns import bounded, decode
 from plica.files.kinds import Cell
-from plica.files.rows.batch import Array
+from plica.files.rows import Batch
+from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
 from plica.tables.model import Model
+from plica.tables.reading import naming_impossible
 
 if TYPE_CHECKING:
     import torch
 
 MEAN = "mean"  # the name of the column of means
+_SHOWN = 20  # columns that a message names
 _TEMPORAL = ("date", "timestamp", "time")
 
 
@@ -74,6 +76,31 @@ FILLERS: Mapping[str, Callable[[Model, torch.Tensor, int], torch.Tensor]] = {
 """By the name of a method, a function from rows and a seed to rows without missing cells."""
 
 
+def draw(model: Model, number: int, seed: int, batch: int) -> Iterator[torch.Tensor]:
+    """`number` rows drawn from a model, in batches."""
+    from plica.queries import sample
+
+    for start in range(0, number, batch):
+        yield sample(model.circuit, min(batch, number - start), seed=batch_seed((seed, start // batch)))
+
+
+def completions(
+    model: Model, batches: Iterable[tuple[Batch, torch.Tensor]], number: int, seed: int
+) -> Iterator[tuple[Batch, torch.Tensor, torch.Tensor]]:
+    """Each batch with `number` completions of each row, row by row: the cells, the known numbers, the completed ones.
+
+    Cells and known numbers are repeated `number` times, `(B * number, ...)`.
+    """
+    from plica.queries import sample
+
+    for index, (batch, x) in enumerate(batches):
+        with naming_impossible(model, batch, x):
+            rows = sample(model.circuit, number, given=x, seed=batch_seed((seed, index)))
+        labels = [label for label in batch.labels for _ in range(number)]
+        repeated = Batch(np.repeat(batch.cells, number, axis=0), labels)
+        yield repeated, x.repeat_interleave(number, dim=0), rows
+
+
 def cell_log_likelihoods(model: Model, x: torch.Tensor) -> torch.Tensor:
     """The logarithm of the probability (or density) of each known cell, given the other known cells of its row.
 
@@ -105,20 +132,47 @@ def log_likelihood_per_cell(model: Model, x: torch.Tensor) -> torch.Tensor:
     return mean
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The distribution of one column in B rows, given their other cells.
+def variable_of(model: Model, name: str, where: str = "column ", advice: str = "") -> int:
+    """The variable of a column.
 
     Args:
-        names: Of the columns of the prediction: the categories, or the mean and the levels of the quantiles.
-        cells: For each of them the B cells: probabilities; means and quantiles as the column's own values.
+        model: The model.
+        name: The name of the column.
+        where: The beginning of the message.
+        advice: Its end.
+
+    Raises:
+        InputError: The model has no such column.
     """
+    names = [known.strip() for known in model.names]
+    if name.strip() not in names:
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        raise InputError(f"{where}{name}: the model has no such column; it has {shown}{advice}")
+    return names.index(name.strip())
 
-    names: tuple[str, ...]
-    cells: tuple[Sequence[Cell], ...]
+
+def prediction_names(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[str, ...]:
+    """The columns of a prediction: the categories, or `mean` and the levels of the quantiles.
+
+    Raises:
+        InputError: Quantiles of categories are asked for, or a level is not between 0 and 1.
+    """
+    levels = check_levels(model, variable, quantiles)
+    categories = categories_of(model, variable)
+    return (MEAN, *map(repr, levels)) if categories is None else tuple(map(str, categories))
 
 
-def predict(model: Model, x: torch.Tensor, variable: int, quantiles: Sequence[float] = ()) -> Prediction:
+def prediction_types(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[CellType, ...]:
+    """The types of the cells of these columns."""
+    if categories_of(model, variable) is not None:
+        return (float,) * len(prediction_names(model, variable, quantiles))
+    own = model.types[variable]
+    return (float if own is int else own, *(own for _ in quantiles))
+
+
+def predict(
+    model: Model, x: torch.Tensor, variable: int, quantiles: Sequence[float] = ()
+) -> tuple[Sequence[Cell], ...]:
     """The distribution of a variable given the rest of each row; its own cells are not looked at.
 
     Args:
@@ -127,14 +181,16 @@ def predict(model: Model, x: torch.Tensor, variable: int, quantiles: Sequence[fl
         variable: The variable.
         quantiles: Levels between 0 and 1, for columns of numbers, dates and times.
 
+    Returns:
+        For each column of `prediction_names` the B cells: probabilities; means and quantiles as values of the column.
+
     Raises:
-        InputError: Quantiles of categories are asked for, or a level is not between 0 and 1.
+        InputError: A row has probability 0.
     """
     import torch
 
     from plica.queries import posterior, quantile
 
-    levels = check_levels(model, variable, quantiles)
     with torch.no_grad():
         x = x.to(torch.float64, copy=True)
         x[:, variable] = torch.nan
@@ -142,11 +198,10 @@ def predict(model: Model, x: torch.Tensor, variable: int, quantiles: Sequence[fl
         categories = categories_of(model, variable)
         if categories is not None:
             probabilities = as_array(conditionals.probabilities[:, variable, : len(categories)])
-            return Prediction(tuple(map(str, categories)), tuple(column.tolist() for column in probabilities.T))
+            return tuple(column.tolist() for column in probabilities.T)
         means = as_array(conditionals.mean[:, variable])
-        values = [as_array(quantile(model.circuit, variable, level, given=x)) for level in levels]
-    cells = (_cells(model, variable, means, is_mean=True), *(_cells(model, variable, part) for part in values))
-    return Prediction((MEAN, *map(_level_name, levels)), cells)
+        values = [as_array(quantile(model.circuit, variable, float(level), given=x)) for level in quantiles]
+    return (_cells(model, variable, means, is_mean=True), *(_cells(model, variable, part) for part in values))
 
 
 def check_levels(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[float, ...]:
@@ -165,12 +220,8 @@ def check_levels(model: Model, variable: int, quantiles: Sequence[float]) -> tup
         if not 0.0 < level < 1.0:
             raise InputError(f"quantiles: {level:g} is no level; expected numbers above 0 and below 1, such as 0.05")
     if len(set(levels)) < len(levels):
-        raise InputError(f"quantiles: a level occurs twice in {', '.join(map(_level_name, levels))}; name each once")
+        raise InputError(f"quantiles: a level occurs twice in {', '.join(map(repr, levels))}; name each once")
     return levels
-
-
-def _level_name(level: float) -> str:
-    return repr(level)
 
 
 def categories_of(model: Model, variable: int) -> tuple[Any, ...] | None:
@@ -188,6 +239,7 @@ def _cells(model: Model, variable: int, numbers: Array, *, is_mean: bool = False
         cells: list[Cell] = numbers.tolist()
         return cells
     column = model.encoding.modelled[variable]
+    numbers = bounded(column, numbers)
     if column.kind in _TEMPORAL:
         return decode(column, np.round(numbers))
     if is_mean:

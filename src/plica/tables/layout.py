@@ -43,7 +43,7 @@ class Layout:
 
     @staticmethod
     def of(model: Model, rows: "RowFile", form: Form, *, verbatim: bool) -> "Layout":
-        """The layout for a table `rows`, whose rows are written in a form, to a table of the same kind if `verbatim`."""
+        """The layout of `rows` written in a form; with `verbatim`, to a table of the same kind."""
         types: list[Any] = list(rows.stored or rows.types)
         forms, positions = [form] * model.width, model.positions(rows)
         for variable, (position, type_) in enumerate(zip(positions, model.types, strict=True)):

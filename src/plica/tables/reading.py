@@ -1,4 +1,4 @@
-"""What a model says of cells that it does not know, and of rows that it cannot have."""
+"""Rows of a table as tensors, a batch at a time; what a model says of cells that it does not know."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from plica.tables.model import Model
 
 if TYPE_CHECKING:
     import torch
+
+    from plica.files.rows import RowFile
 
 _SHOWN = 3  # categories that a warning names
 
@@ -43,6 +45,28 @@ class Unknown:
             f"{self._source}: {total:,} cell{'s have' if total > 1 else ' has'} a category that the "
             f"model has never seen ({shown}{more}), read as missing; to refuse such cells, pass {advice}"
         )
+
+
+def read_batches(
+    model: Model, rows: RowFile, size: int, *, unknown: Unknown | None, unread: str | None = None
+) -> Iterator[tuple[Batch, torch.Tensor]]:
+    """The batches of a table, each with its rows as a tensor `(B, D)` on the model's device.
+
+    Args:
+        model: The model.
+        rows: The file or frame.
+        size: Rows of a batch.
+        unknown: Counts categories that the model has never seen, which are read as missing; None refuses them.
+        unread: A column that need not be in the table, and all of whose cells count as missing.
+
+    Raises:
+        InputError: The table has other columns; a cell does not fit its column.
+    """
+    import torch
+
+    read = model.reader(rows, unknown=unknown, unread=unread)
+    for part in rows.batches(size):
+        yield part, torch.from_numpy(read(part)).to(model.circuit.leaves.device)
 
 
 @contextmanager

@@ -1,0 +1,210 @@
+"""Frames of pandas, polars, pyarrow and their like, by narwhals: types, categories and index stay what they are."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from plica.errors import DTypeError, InputError
+from plica.extras import require
+from plica.files.kinds import Category, Cell
+from plica.files.rows.batch import Array, CellType
+from plica.tables.frames import SOURCE, Changes, Frame, column_type, converter, listed, stacked
+
+
+def library_frame(data: Any, refusal: str) -> Frame:
+    """A frame of a library.
+
+    Args:
+        data: The frame.
+        refusal: The message where it is none.
+
+    Raises:
+        DTypeError: It is no frame, or one whose rows are not at hand.
+        InputError: Two columns have one name.
+    """
+    import narwhals as nw
+
+    if any(isinstance(name, tuple) for name in getattr(data, "columns", ())):
+        raise InputError(f"{SOURCE}: its columns have names of several levels; give each a single name")
+    try:
+        return LibraryFrame(nw, nw.from_native(data, eager_only=True))
+    except nw.exceptions.DuplicateError as error:
+        raise InputError(
+            f"{SOURCE}: two columns have one name; rename one: names tell columns apart ({error})"
+        ) from error
+    except TypeError as error:
+        if nw.dependencies.is_polars_lazyframe(data):
+            refusal = f"{refusal}; a lazy frame has no rows yet: call its collect()"
+        raise DTypeError(refusal) from error
+
+
+class LibraryFrame(Frame):
+    """A frame that narwhals reads.
+
+    Args:
+        nw: The module narwhals.
+        frame: Its frame.
+        typed: Whether its columns have types, which drawn rows then have too.
+    """
+
+    def __init__(self, nw: Any, frame: Any, *, typed: bool = True) -> None:
+        self._nw, self._frame, self._typed = nw, frame, typed
+        self._keys = list(frame.columns)
+        self.names = tuple(str(key).strip() for key in self._keys)
+        self.num_rows = len(frame)
+        if not self._keys:
+            raise InputError(f"{SOURCE}: it has no columns; give it at least one")
+        self._cells = [self._listed(frame[key]) for key in self._keys]
+        self.types = tuple(
+            self._type(frame[key].dtype, cells) if typed else None
+            for key, cells in zip(self._keys, self._cells, strict=True)
+        )
+        self._converters = [converter([cell for cell in cells if cell is not None]) for cells in self._cells]
+
+    def _listed(self, series: Any) -> list[Any]:
+        nulls = series.is_null().to_list()
+        values = [None if null else cell for cell, null in zip(series.to_list(), nulls, strict=True)]
+        return listed(values)
+
+    def _type(self, dtype: Any, cells: Sequence[Any]) -> CellType | None:
+        nw = self._nw
+        if dtype.is_integer():
+            return int
+        if dtype.is_numeric():
+            return float
+        named: dict[Any, CellType] = {
+            nw.Boolean: bool,
+            nw.Date: datetime.date,
+            nw.Datetime: datetime.datetime,
+            nw.Time: datetime.time,
+            nw.String: str,
+        }
+        return next((cell_type for name, cell_type in named.items() if dtype == name), None) or column_type(cells)
+
+    def categories(self, position: int) -> tuple[Category, ...] | None:
+        """See `Frame.categories`."""
+        series = self._frame[self._keys[position]]
+        if series.dtype not in (self._nw.Categorical, self._nw.Enum):
+            return None
+        if self._nw.dependencies.is_polars_series(series.to_native()) and series.dtype != self._nw.Enum:
+            return None  # polars' Categorical is text whose categories other columns may share
+        values = series.cat.get_categories().to_list()
+        return tuple(values) if values and all(isinstance(value, str | int | bool) for value in values) else None
+
+    def cells(self) -> Array:
+        """See `Frame.cells`."""
+        return stacked(self._cells, self.num_rows)
+
+    def changed(self, rows: Array, changes: Changes) -> Any:
+        """See `Frame.changed`."""
+        is_all = np.array_equal(rows, np.arange(self.num_rows))
+        frame = self._frame if is_all else self._frame[rows.tolist()]
+        columns = []
+        for position, (mask, cells) in sorted(changes.items()):
+            if mask.any():
+                values = [self._converters[position](cell) for cell in cells]
+                columns.append(self._replaced(frame[self._keys[position]], mask, values))
+        return frame.with_columns(*columns).to_native() if columns else frame.clone().to_native()
+
+    def _replaced(self, series: Any, mask: Array, values: Sequence[Any]) -> Any:
+        """A column with some cells replaced, in its own type if that holds them."""
+        nw = self._nw
+        if nw.dependencies.is_pandas_like_series(series.to_native()):
+            return nw.from_native(_replaced_in_pandas(series.to_native(), mask, values), series_only=True)
+        cells, iterator = series.to_list(), iter(values)
+        cells = [next(iterator) if is_new else cell for cell, is_new in zip(cells, mask.tolist(), strict=True)]
+        return self._series(series.name, cells, series)
+
+    def _series(self, name: str, cells: Sequence[Any], like: Any) -> Any:
+        """A column of the type of another if that holds the cells, else of their own type."""
+        nw, native = self._nw, like.to_native()
+        makers: list[Callable[[], Any]]
+        if nw.dependencies.is_pyarrow_chunked_array(native):
+            arrow = require("pyarrow")
+
+            def make(arrow_type: Any = None) -> Any:
+                array = arrow.array(cells, type=arrow_type)
+                return nw.from_native(arrow.chunked_array([array]), series_only=True).alias(name)
+
+            makers = [lambda: make(native.type), make]
+        else:
+            makers = [
+                lambda: nw.new_series(name, cells, like.dtype, backend=like.implementation),
+                lambda: nw.new_series(name, cells, backend=like.implementation),
+            ]
+        for make_series in makers[int(like.dtype.is_integer() and _has_fractions(cells)) :]:
+            try:
+                return make_series()
+            except Exception:  # each library has errors of its own for a value of another type
+                continue
+        raise InputError(f"{SOURCE}, column {name!r}: it would have cells of several kinds; convert it to text")
+
+    def made(self, columns: Mapping[str, Sequence[Cell] | Array], *, like: bool = False) -> Any:
+        """See `Frame.made`."""
+        nw, implementation = self._nw, self._frame.implementation
+        series = []
+        for name, cells in columns.items():
+            if like and self._typed:
+                assert self.names is not None, "a frame has names"
+                position = self.names.index(name.strip())
+                key, values = self._keys[position], [self._converters[position](cell) for cell in cells]
+                series.append(self._like(key, values))
+            else:
+                values = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
+                is_real = isinstance(cells, np.ndarray) or (values and isinstance(values[0], float))
+                dtype = nw.Float64 if is_real else None
+                series.append(nw.new_series(name, values, dtype, backend=implementation))
+        result = series[0].to_frame().with_columns(*series[1:]).to_native()
+        if not like and nw.dependencies.is_pandas_like_dataframe(result):
+            result.index = self._frame.to_native().index
+        return result
+
+    def template(self) -> Frame:
+        """See `Frame.template`."""
+        empty = copy.copy(self)
+        empty._frame, empty._cells, empty.num_rows = self._frame[:0], [[] for _ in self._keys], 0
+        return empty
+
+    def _like(self, key: Any, values: Sequence[Any]) -> Any:
+        nw, column = self._nw, self._frame[key]
+        native = column.to_native()
+        if nw.dependencies.is_pandas_like_series(native):
+            empty = native.iloc[np.zeros(len(values), dtype=int)] if len(native) else native.reindex(range(len(values)))
+            return nw.from_native(
+                _replaced_in_pandas(empty.reset_index(drop=True), np.ones(len(values), dtype=bool), values),
+                series_only=True,
+            )
+        return self._series(key, values, column)
+
+
+def _has_fractions(values: Sequence[Any]) -> bool:
+    """Whether integers cannot hold the values."""
+    return any(isinstance(value, float) and not value.is_integer() for value in values)
+
+
+def _replaced_in_pandas(series: Any, mask: Array, values: Sequence[Any]) -> Any:
+    """A series of pandas with some cells replaced: of its type, else of objects; categories that lack are added."""
+    series = series.copy()
+    if hasattr(series.dtype, "categories"):
+        lacking = [value for value in dict.fromkeys(values) if value not in series.cat.categories]
+        series = series.cat.add_categories(lacking) if lacking else series
+    try:
+        if getattr(series.dtype, "kind", "O") in "iu" and _has_fractions(values):
+            series = series.astype(float)
+        series.iloc[np.flatnonzero(mask)] = list(values)
+    except (TypeError, ValueError):
+        series = series.astype(object)
+        series.iloc[np.flatnonzero(mask)] = list(values)
+    return series
+
+
+def empty_frame(library: Any, names: Sequence[str]) -> Frame:
+    """A table of a library without rows, of no types."""
+    import narwhals as nw
+
+    return LibraryFrame(nw, nw.from_dict({name: [] for name in names}, backend=library), typed=False)
