@@ -12,28 +12,28 @@ from plica.cli.errors import one_line_errors
 from plica.errors import InputError
 from plica.files.rows.write import check_can_write
 from plica.paths import check_is_other
-from plica.tables.answers import as_array, log_likelihood_per_cell, variable_of
+from plica.tables.answers import ComparableScore, as_array, variable_of
 
 if TYPE_CHECKING:
     import torch
 
     from plica.tables.model import Model
 
-_NAME, _NAME_PER_CELL = "log_likelihood", "log_likelihood_per_cell"
+_NAME, _COMPARABLE = "log_likelihood", "comparable_score"
 
 
 @click.command(short_help="Write the log-likelihood of each row.")
 @click.argument("model", type=PATH)
 @click.argument("data", type=PATH)
 @click.option(
-    "--per-cell",
+    "--comparable",
     is_flag=True,
-    help="Write the mean over the known cells of a row instead, each given the others: for rows with missing cells, "
-    "whose log-likelihoods do not compare.",
+    help="Write a score by which rows with different missing cells compare, as their log-likelihoods do not: about 0 "
+    "for usual rows, and -3 for unusual ones.",
 )
 @with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
 @one_line_errors
-def score(model: Path, data: Path, out: Path, per_cell: bool, device: str, **options: Any) -> None:
+def score(model: Path, data: Path, out: Path, comparable: bool, device: str, **options: Any) -> None:
     """Write the log-likelihood of each row of DATA under MODEL, in natural logarithms.
 
     Missing cells (empty, NaN) are summed out. A row that is impossible under the model gets -inf.
@@ -42,8 +42,8 @@ def score(model: Path, data: Path, out: Path, per_cell: bool, device: str, **opt
     check_can_write(out)
     check_is_other(out, model, data)
     loaded = load(model, device)
-    if per_cell:
-        _write(loaded, data, out, _NAME_PER_CELL, lambda x: log_likelihood_per_cell(loaded, x), **options)
+    if comparable:
+        _write(loaded, data, out, _COMPARABLE, ComparableScore.of(loaded), **options)
     else:
         _write(loaded, data, out, _NAME, lambda x: _log_likelihood(loaded, x), **options)
 

@@ -7,6 +7,7 @@ torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import torch
 
 MEAN = "mean"  # the name of the column of means
+_REFERENCE_ROWS, _REFERENCE_BATCH = 1000, 256
 _SHOWN = 20  # columns that a message names
 _TEMPORAL = ("date", "timestamp", "time")
 
@@ -126,10 +128,43 @@ def cell_log_likelihoods(model: Model, x: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def log_likelihood_per_cell(model: Model, x: torch.Tensor) -> torch.Tensor:
-    """The mean of `cell_log_likelihoods` over the known cells of each row, `(B,)`; NaN for rows without known cells."""
-    mean: torch.Tensor = cell_log_likelihoods(model, x).nanmean(dim=1)
-    return mean
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparableScore:
+    """A score by which rows with different missing cells compare, as their log-likelihoods do not.
+
+    It is the sum of `cell_log_likelihoods` over the known cells of a row, less what each column has on the average, in
+    units of its standard deviation if cells were independent: about 0 for usual rows, and -3 for unusual ones. The mean
+    alone would not do: columns differ in scale, and it spreads more where fewer cells are known.
+
+    Args:
+        model: The model.
+        mean: `(D,)` the mean of `cell_log_likelihoods` in rows drawn from the model.
+        variance: `(D,)` their variance.
+    """
+
+    model: Model
+    mean: torch.Tensor
+    variance: torch.Tensor
+
+    @staticmethod
+    def of(model: Model) -> ComparableScore:
+        """The score of a model; it takes a thousand draws of a fixed seed."""
+        import torch
+
+        drawn = torch.cat([cell_log_likelihoods(model, x) for x in draw(model, _REFERENCE_ROWS, 0, _REFERENCE_BATCH)])
+        return ComparableScore(model, drawn.mean(dim=0), drawn.var(dim=0, correction=0))
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """The score of rows `(B, D)`: `(B,)`, -inf for impossible rows, NaN for rows without known cells."""
+        import torch
+
+        x = x.to(torch.float64)
+        cells = cell_log_likelihoods(self.model, x)
+        is_known = ~x.isnan()
+        deviation = torch.where(is_known, cells - self.mean, 0.0).sum(dim=1)
+        spread = torch.where(is_known, self.variance, 0.0).sum(dim=1).sqrt()
+        score = deviation / torch.where(spread > 0, spread, 1.0)
+        return torch.where(is_known.any(dim=1), score, torch.nan)
 
 
 def variable_of(model: Model, name: str, where: str = "column ", advice: str = "") -> int:

@@ -91,12 +91,21 @@ class FrameRows(RowFile):
         self._cells = frame.cells()
         self.width = len(frame.types)
         self.row_shape, self.header = (self.width,), frame.names or ()
+        self.stored = tuple(
+            _other_type(self._cells[:, position]) if cell_type is None else cell_type.__name__
+            for position, cell_type in enumerate(self.types)
+        )
 
     def batches(self, size: int) -> Iterator[Batch]:
         """See `RowFile.batches`."""
         for start in range(0, len(self._cells), size):
             part = self._cells[start : start + size]
             yield Batch(part, [f"{SOURCE}, row {start + row} (counted from 0)" for row in range(len(part))])
+
+
+def _other_type(cells: Array) -> str:
+    """The name of the type of the first cell that is of no known type."""
+    return next((type(cell).__name__ for cell in cells if cell is not None and column_type([cell]) is None), "nothing")
 
 
 def column_type(cells: Sequence[Any]) -> CellType | None:

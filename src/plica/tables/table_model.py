@@ -18,8 +18,9 @@ from plica.arguments import found
 from plica.errors import DTypeError, InputError
 from plica.files.rows import Batch
 from plica.files.rows.batch import Array
+from plica.forks import cached_property
 from plica.tables import answers
-from plica.tables.answers import as_array, batch_seed
+from plica.tables.answers import ComparableScore, as_array, batch_seed
 from plica.tables.frame_of import as_frame, drawn_frame
 from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.layout import Layout
@@ -70,6 +71,10 @@ class TableModel:
         """The compiled circuit, for `plica.queries`; variable v is the v-th of the columns that are not ignored."""
         return self._model.circuit
 
+    @cached_property
+    def _comparable(self) -> ComparableScore:
+        return ComparableScore.of(self._model)
+
     @property
     def columns(self) -> Mapping[str, str]:
         """The kind of each column, by name, in the order of the table that the model learned from."""
@@ -81,7 +86,7 @@ class TableModel:
         self,
         rows: Any,
         *,
-        per_cell: bool = False,
+        comparable: bool = False,
         unknown: Literal["missing", "error"] = "missing",
         batch: int = _BATCH,
     ) -> Array:
@@ -89,9 +94,9 @@ class TableModel:
 
         Args:
             rows: A table.
-            per_cell: Whether to give the mean over the known cells of a row instead, each given the others. Rows with
-                different missing cells compare by it, since a row with fewer cells has a higher log-likelihood. NaN for
-                a row without known cells.
+            comparable: Whether to give a score by which rows with different missing cells compare: a row with fewer
+                cells has a higher log-likelihood. It is about 0 for usual rows and -3 for unusual ones: see
+                `ComparableScore`. NaN for a row without known cells.
             unknown: How to read a category that the model has never seen: as missing, with a warning, or as an error.
             batch: Rows computed at once.
 
@@ -105,7 +110,7 @@ class TableModel:
         scores = []
         with torch.no_grad(), in_python_words():
             for _, x in self._batches(FrameRows(as_frame(rows)), batch, unknown):
-                value = answers.log_likelihood_per_cell(self._model, x) if per_cell else log_likelihood(self.circuit, x)
+                value = self._comparable(x) if comparable else log_likelihood(self.circuit, x)
                 scores.append(as_array(value).astype(np.float64))
         return np.concatenate([np.zeros(0), *scores])
 
