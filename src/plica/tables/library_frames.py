@@ -27,9 +27,9 @@ def library_frame(data: Any, refusal: str) -> Frame:
         DTypeError: It is no frame, or one whose rows are not at hand.
         InputError: Two columns have one name.
     """
-    import narwhals as nw
+    import narwhals.stable.v2 as nw  # names that stay what they are
 
-    if any(isinstance(name, tuple) for name in getattr(data, "columns", ())):
+    if nw.dependencies.is_pandas_like_dataframe(data) and any(isinstance(name, tuple) for name in data.columns):
         raise InputError(f"{SOURCE}: its columns have names of several levels; give each a single name")
     try:
         return LibraryFrame(nw, nw.from_native(data, eager_only=True))
@@ -59,10 +59,11 @@ class LibraryFrame(Frame):
         self.num_rows = len(frame)
         if not self._keys:
             raise InputError(f"{SOURCE}: it has no columns; give it at least one")
-        self._cells = [self._listed(frame[key]) for key in self._keys]
+        columns = list(frame.iter_columns())
+        self._cells = [self._listed(column) for column in columns]
         self.types = tuple(
-            self._type(frame[key].dtype, cells) if typed else None
-            for key, cells in zip(self._keys, self._cells, strict=True)
+            self._type(column.dtype, cells) if typed else None
+            for column, cells in zip(columns, self._cells, strict=True)
         )
         self._converters = [converter([cell for cell in cells if cell is not None]) for cells in self._cells]
 
@@ -88,7 +89,7 @@ class LibraryFrame(Frame):
 
     def categories(self, position: int) -> tuple[Category, ...] | None:
         """See `Frame.categories`."""
-        series = self._frame[self._keys[position]]
+        series = list(self._frame.iter_columns())[position]
         if series.dtype not in (self._nw.Categorical, self._nw.Enum):
             return None
         if self._nw.dependencies.is_polars_series(series.to_native()) and series.dtype != self._nw.Enum:
@@ -104,11 +105,11 @@ class LibraryFrame(Frame):
         """See `Frame.changed`."""
         is_all = np.array_equal(rows, np.arange(self.num_rows))
         frame = self._frame if is_all else self._frame[rows.tolist()]
-        columns = []
+        columns, old = [], list(frame.iter_columns())
         for position, (mask, cells) in sorted(changes.items()):
             if mask.any():
                 values = [self._converters[position](cell) for cell in cells]
-                columns.append(self._replaced(frame[self._keys[position]], mask, values))
+                columns.append(self._replaced(old[position], mask, values))
         return frame.with_columns(*columns).to_native() if columns else frame.clone().to_native()
 
     def _replaced(self, series: Any, mask: Array, values: Sequence[Any]) -> Any:
@@ -152,8 +153,7 @@ class LibraryFrame(Frame):
             if like and self._typed:
                 assert self.names is not None, "a frame has names"
                 position = self.names.index(name.strip())
-                key, values = self._keys[position], [self._converters[position](cell) for cell in cells]
-                series.append(self._like(key, values))
+                series.append(self._like(position, [self._converters[position](cell) for cell in cells]))
             else:
                 values = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
                 is_real = isinstance(cells, np.ndarray) or (values and isinstance(values[0], float))
@@ -170,8 +170,9 @@ class LibraryFrame(Frame):
         empty._frame, empty._cells, empty.num_rows = self._frame[:0], [[] for _ in self._keys], 0
         return empty
 
-    def _like(self, key: Any, values: Sequence[Any]) -> Any:
-        nw, column = self._nw, self._frame[key]
+    def _like(self, position: int, values: Sequence[Any]) -> Any:
+        """A column of the type of this frame's column at a position."""
+        nw, column = self._nw, list(self._frame.iter_columns())[position]
         native = column.to_native()
         if nw.dependencies.is_pandas_like_series(native):
             empty = native.iloc[np.zeros(len(values), dtype=int)] if len(native) else native.reindex(range(len(values)))
@@ -179,7 +180,7 @@ class LibraryFrame(Frame):
                 _replaced_in_pandas(empty.reset_index(drop=True), np.ones(len(values), dtype=bool), values),
                 series_only=True,
             )
-        return self._series(key, values, column)
+        return self._series(self._keys[position], values, column)
 
 
 def _has_fractions(values: Sequence[Any]) -> bool:
@@ -205,6 +206,6 @@ def _replaced_in_pandas(series: Any, mask: Array, values: Sequence[Any]) -> Any:
 
 def empty_frame(library: Any, names: Sequence[str]) -> Frame:
     """A table of a library without rows, of no types."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     return LibraryFrame(nw, nw.from_dict({name: [] for name in names}, backend=library), typed=False)
