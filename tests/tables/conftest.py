@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,6 +53,6 @@ def pets_table() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def pets() -> Iterator[TableModel]:
+def pets() -> TableModel:
     """A model fitted to `pets_table`."""
     return fit(pets_table(), units=3, epochs=2)

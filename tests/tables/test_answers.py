@@ -1,5 +1,7 @@
 """Answers of a mixture whose every number numpy and scipy give too."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -9,7 +11,7 @@ from plica.errors import InputError
 from plica.tables import TableModel
 from tests.tables.conftest import MEAN, PETS, PROBS, RATE, STDDEV, WEIGHT
 
-ROWS = {
+ROWS: dict[str, Any] = {
     "x": [0.3, np.nan, -2.0, np.nan, 40.0],
     "pet": ["cat", "dog", None, None, "bird"],
     "n": [2.0, 0.0, 7.0, np.nan, np.nan],

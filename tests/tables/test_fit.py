@@ -45,7 +45,7 @@ def test_the_command_line_reads_a_model_of_python(pets: TableModel, tmp_path: Pa
     assert loaded.columns == pets.columns
     for method in ("mean", "mpe", "sample"):
         assert run("complete", model, data, "-o", out, "--method", method, "--seed", 5).exit_code == 0
-        full = loaded.complete(table, method, seed=5)  # type: ignore[arg-type]
+        full = loaded.complete(table, method, seed=5)
         assert read(out)["pet"] == full["pet"]
         np.testing.assert_allclose(np.array(read(out)["weight"], dtype=float), full["weight"], rtol=1e-6)
     assert run("sample", model, "-n", 7, "-o", out, "--seed", 2).exit_code == 0
@@ -195,7 +195,7 @@ def test_nothing_is_filled_in_that_a_column_cannot_have(seed: int) -> None:
     rows = {name: [None if rng.random() < 0.3 else cell for cell in cells] for name, cells in full.items()}
     model = fit(rows, units=2, epochs=1, learning_rate=0.5, seed=seed)
     for method in ("mean", "mpe", "sample"):
-        completed = model.complete(rows, method, seed=seed)  # type: ignore[arg-type]
+        completed = model.complete(rows, method, seed=seed)
         assert np.isfinite(model.score(completed)).all()
         for name, cells in completed.items():
             check_cells(model.columns[name], [cell for cell in rows[name] if cell is not None], cells)
@@ -241,7 +241,7 @@ def test_a_model_prints_short(pets: TableModel) -> None:
 
 
 def test_a_file_of_images_is_a_model_of_numbers(tmp_path: Path) -> None:
-    circuit = plica.templates.data_modalities.image_data(  # type: ignore[attr-defined]
+    circuit = plica.templates.data_modalities.image_data(
         (1, 2, 2), input_layer="categorical", num_values=3, num_input_units=2, sum_product_layer="cp", num_sum_units=2
     )
     plica.save(plica.compile(circuit), tmp_path / "m.plica")

@@ -60,7 +60,7 @@ def in_pyarrow(columns: dict[str, list[Any]]) -> Any:
     return pa.table({name: pa.array(cells, types[name]) for name, cells in columns.items()})
 
 
-KINDS = {"pandas": in_pandas, "polars": in_polars, "pyarrow": in_pyarrow, "dict": dict}
+KINDS: dict[str, Any] = {"pandas": in_pandas, "polars": in_polars, "pyarrow": in_pyarrow, "dict": dict}
 
 
 def columns(num_rows: int = 60) -> dict[str, list[Any]]:
