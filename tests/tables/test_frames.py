@@ -1,6 +1,8 @@
 """Frames go in and come out as they are: their kind, types, categories, order and index."""
 
+import copy
 import datetime
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -193,6 +195,31 @@ def test_a_fitted_table_holds_no_memory_of_the_frame() -> None:
     kept = rows[:5].copy()
     rows[:] = 7.0
     np.testing.assert_array_equal(model.score(kept), before)
+
+
+def test_categories_of_a_type_are_those_of_the_model() -> None:
+    """Also those that no cell has, and those that are no texts."""
+    cells = pa.array([0, 1, None, 1] * 10, pa.int8())
+    for values in (["no", "yes", "perhaps"], [1, 2, 3], [0.5, 1.5, 2.5]):
+        column = pa.DictionaryArray.from_arrays(cells, pa.array(values))
+        table = pa.table({"a": column, "b": np.arange(40) ** 1.5})
+        model = fit(table, units=2, epochs=1)
+        assert model.columns["a"] == "categorical"
+        full = model.complete(table)
+        assert full.schema == table.schema
+        assert set(full["a"].to_pylist()) <= set(values)
+        assert (
+            list(as_frame(model.predict("a", table)).names or ())
+            == [str(value) for value in values][: 3 if values[0] != 0.5 else 2]
+        )
+
+
+def test_models_are_copied_and_pickled() -> None:
+    for frame in (in_pyarrow(columns()), columns()):
+        model = fit(frame, units=2, epochs=1)
+        for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+            np.testing.assert_array_equal(twin.score(frame), model.score(frame))
+            assert types(twin.sample(2)) == types(model.sample(2))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from plica.arguments import found
 from plica.errors import DTypeError, InputError
 from plica.extras import require
+from plica.files.columns import is_missing
 from plica.files.datasets import Dataset, of_rows
 from plica.files.infer import MOST_CATEGORIES, MOST_CODES, ColumnRecord, check_records
+from plica.files.kinds import category_of
 from plica.tables.build import build_circuit, compile_circuit, find_device
 from plica.tables.frame_of import as_frame
 from plica.tables.frames import SOURCE, Frame, FrameRows
@@ -62,7 +64,9 @@ def fit(
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
     with in_python_words():
-        records = _of_types(frame) | check_records({str(name).strip(): kind for name, kind in (columns or {}).items()})
+        records = _of_types(frame, words) | check_records(
+            {str(name).strip(): kind for name, kind in (columns or {}).items()}
+        )
         table = of_rows(
             [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
         )
@@ -89,16 +93,21 @@ def _fitted(
     return TableModel(Model(compiled.eval(), data.encoding, None), frame.template(), recipe, result)
 
 
-def _of_types(frame: Frame) -> dict[str, ColumnRecord]:
-    """The records of columns whose types list their categories, unless these are too many for a kind."""
+def _of_types(frame: Frame, words: Sequence[str]) -> dict[str, ColumnRecord]:
+    """The records of columns of a type of categories, unless these are too many for a kind."""
     records: dict[str, ColumnRecord] = {}
-    most = max(MOST_CODES, min(MOST_CATEGORIES, frame.num_rows // 2))
+    most, cells = max(MOST_CODES, min(MOST_CATEGORIES, frame.num_rows // 2)), frame.cells()
     for position, name in enumerate(frame.names or ()):
         categories = frame.categories(position)
-        if categories is None or len({str(category) for category in categories}) < len(categories):
+        if categories is None or is_missing(cells[:, position], words).all():
             continue
-        if "" not in categories and len(categories) <= most:
-            records[name] = {"kind": "categorical", "categories": list(categories)}
+        if not categories or not all(isinstance(category, str | int | bool) for category in categories):
+            if len({str(cell) for cell in cells[:, position]}) <= most:
+                records[name] = {"kind": "categorical"}
+        elif len(categories) <= most and len({str(category).strip() for category in categories} - {"", *words}) == len(
+            categories
+        ):
+            records[name] = {"kind": "categorical", "categories": [category_of(category) for category in categories]}
     return records
 
 

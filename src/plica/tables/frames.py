@@ -6,6 +6,7 @@ import datetime
 import decimal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class Frame(ABC):
         """A frame without this frame's rows, whose `made(like=True)` gives tables of this kind."""
 
     def categories(self, position: int) -> tuple[Any, ...] | None:  # noqa: ARG002
-        """The categories that the type of a column lists; None if it lists none."""
+        """The categories that the type of a column lists; None if it is no type of categories."""
         return None
 
     def check(self) -> None:
@@ -135,17 +136,27 @@ _TYPES: Mapping[CellType, tuple[type, ...]] = {
 
 
 def converter(present: Sequence[Any]) -> Callable[[Cell], Any]:
-    """A function that gives a new cell the type of the cells beside it: decimals, and time stamps at midnight."""
+    """A function that gives a new cell the type of the cells beside it: decimals, and time stamps at midnight.
+
+    It is no local function, so that models with it can be pickled.
+    """
     if present and all(isinstance(cell, decimal.Decimal) for cell in present):
         digits = min(exponent if isinstance(exponent := cell.as_tuple().exponent, int) else 0 for cell in present)
-        step = decimal.Decimal(1).scaleb(min(digits, 0))
-        return lambda cell: cell if cell is None else decimal.Decimal(str(cell)).quantize(step)
+        return partial(_as_decimal, decimal.Decimal(1).scaleb(min(digits, 0)))
     if present and all(isinstance(cell, datetime.datetime) for cell in present):
         return _as_time_stamp
-    return lambda cell: cell
+    return _unchanged
 
 
-def _as_time_stamp(cell: Any) -> Any:
+def _as_decimal(step: decimal.Decimal, cell: Cell) -> Any:
+    return cell if cell is None else decimal.Decimal(str(cell)).quantize(step)
+
+
+def _unchanged(cell: Cell) -> Any:
+    return cell
+
+
+def _as_time_stamp(cell: Cell) -> Any:
     if isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime):
         return datetime.datetime.combine(cell, datetime.time())
     return cell

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import datetime
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from plica.errors import DTypeError, InputError
 from plica.extras import require
-from plica.files.kinds import Category, Cell
+from plica.files.kinds import Cell, category_of
 from plica.files.rows.batch import Array, CellType
 from plica.tables.frames import SOURCE, Changes, Frame, column_type, converter, listed, stacked
 
@@ -32,7 +33,7 @@ def library_frame(data: Any, refusal: str) -> Frame:
     if nw.dependencies.is_pandas_like_dataframe(data) and any(isinstance(name, tuple) for name in data.columns):
         raise InputError(f"{SOURCE}: its columns have names of several levels; give each a single name")
     try:
-        return LibraryFrame(nw, nw.from_native(data, eager_only=True))
+        return LibraryFrame(nw.from_native(data, eager_only=True))
     except nw.exceptions.DuplicateError as error:
         raise InputError(
             f"{SOURCE}: two columns have one name; rename one: names tell columns apart ({error})"
@@ -47,13 +48,12 @@ class LibraryFrame(Frame):
     """A frame that narwhals reads.
 
     Args:
-        nw: The module narwhals.
-        frame: Its frame.
+        frame: The frame of narwhals.
         typed: Whether its columns have types, which drawn rows then have too.
     """
 
-    def __init__(self, nw: Any, frame: Any, *, typed: bool = True) -> None:
-        self._nw, self._frame, self._typed = nw, frame, typed
+    def __init__(self, frame: Any, *, typed: bool = True) -> None:
+        self._frame, self._typed = frame, typed
         self._keys = list(frame.columns)
         self.names = tuple(str(key).strip() for key in self._keys)
         self.num_rows = len(frame)
@@ -65,7 +65,21 @@ class LibraryFrame(Frame):
             self._type(column.dtype, cells) if typed else None
             for column, cells in zip(columns, self._cells, strict=True)
         )
-        self._converters = [converter([cell for cell in cells if cell is not None]) for cells in self._cells]
+        self._converters = [
+            partial(
+                _as_category, {str(category_of(category)): category for category in self.categories(position) or ()}
+            )
+            if self.categories(position) is not None
+            else converter([cell for cell in cells if cell is not None])
+            for position, cells in enumerate(self._cells)
+        ]
+
+    @property
+    def _nw(self) -> Any:
+        """The module narwhals, which copies of a frame do not copy."""
+        import narwhals.stable.v2 as nw
+
+        return nw
 
     def _listed(self, series: Any) -> list[Any]:
         nulls = series.is_null().to_list()
@@ -87,15 +101,14 @@ class LibraryFrame(Frame):
         }
         return next((cell_type for name, cell_type in named.items() if dtype == name), None) or column_type(cells)
 
-    def categories(self, position: int) -> tuple[Category, ...] | None:
+    def categories(self, position: int) -> tuple[Any, ...] | None:
         """See `Frame.categories`."""
         series = list(self._frame.iter_columns())[position]
         if series.dtype not in (self._nw.Categorical, self._nw.Enum):
             return None
         if self._nw.dependencies.is_polars_series(series.to_native()) and series.dtype != self._nw.Enum:
-            return None  # polars' Categorical is text whose categories other columns may share
-        values = series.cat.get_categories().to_list()
-        return tuple(values) if values and all(isinstance(value, str | int | bool) for value in values) else None
+            return ()  # polars' Categorical shares its categories with other columns
+        return tuple(series.cat.get_categories().to_list())
 
     def cells(self) -> Array:
         """See `Frame.cells`."""
@@ -183,6 +196,11 @@ class LibraryFrame(Frame):
         return self._series(self._keys[position], values, column)
 
 
+def _as_category(categories: Mapping[str, Any], cell: Cell) -> Any:
+    """A cell of a model as the category of its column, such as 0.5 for "0.5"."""
+    return categories.get(str(cell), cell)
+
+
 def _has_fractions(values: Sequence[Any]) -> bool:
     """Whether integers cannot hold the values."""
     return any(isinstance(value, float) and not value.is_integer() for value in values)
@@ -208,4 +226,4 @@ def empty_frame(library: Any, names: Sequence[str]) -> Frame:
     """A table of a library without rows, of no types."""
     import narwhals.stable.v2 as nw
 
-    return LibraryFrame(nw, nw.from_dict({name: [] for name in names}, backend=library), typed=False)
+    return LibraryFrame(nw.from_dict({name: [] for name in names}, backend=library), typed=False)

@@ -166,8 +166,9 @@ class ArrayFrame(Frame):
         if like and not self.is_numbers:
             return stacked([list(column) for column in columns.values()], len(arrays[0]) if arrays else 0)
         result = np.stack(arrays, axis=1)
-        is_like = like and np.can_cast(result.dtype, self._values.dtype, "same_kind")
-        return result.astype(self._values.dtype) if is_like else result
+        own = self._values.dtype
+        is_like = like and (own.kind == "b" or np.can_cast(result.dtype, own, "same_kind"))
+        return result.astype(own) if is_like else result
 
     def template(self) -> Frame:
         """See `Frame.template`."""
