@@ -210,6 +210,16 @@ def of_rows(
     return Dataset(name, train, valid, test, None, None, encoding)
 
 
+def read_split(rows: RowFile, encoding: Encoding, *, name: str = "table", seed: int = 0) -> Dataset:
+    """A table of columns that are known, its rows split at random 86 / 14 for training and validation.
+
+    Raises:
+        InputError: A cell does not fit its column, or there are too few rows.
+    """
+    values = encoding.reader(rows)(_whole(rows))
+    return Dataset(name, *_split(values, rows.source, seed, with_test=False), None, None, encoding)
+
+
 def _name(path: Path) -> str:
     """The name of a file for reports, with bytes that are no text replaced."""
     return path.stem.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import is_not
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -261,6 +262,33 @@ class TableModel:
                     parts.append(answers.predict(self._model, x, variable, quantiles))
         cells = {name: [cell for part in parts for cell in part[number]] for number, name in enumerate(names)}
         return frame.made(cells)
+
+    def update(self, rows: Any, *, epochs: int | None = None, seed: int = 0) -> None:
+        """Go on learning from further rows, in place, from the weights that are there.
+
+        Args:
+            rows: A table; a random 14 percent of its rows choose the best epoch.
+            epochs: The most passes; by default those of the recipe.
+            seed: The seed of the split and the shuffling.
+
+        Raises:
+            InputError: As for `score`, or there are too few rows.
+        """
+        from plica.files.datasets import read_split
+        from plica.tables.fitting import train
+        from plica.tables.recipe import Recipe
+
+        table, encoding = FrameRows(as_frame(rows)), self._model.encoding
+        if encoding is None:
+            raise InputError("the model has no kinds of columns; train a model of images with plica.learn.fit")
+        with in_python_words():
+            data = read_split(table, encoding, seed=seed)
+        recipe = self.recipe or Recipe()
+        recipe = recipe if epochs is None else replace(recipe, epochs=epochs)
+        self.circuit.train()
+        self.result = train(self.circuit, data, recipe, seed=seed)
+        self.circuit.eval()
+        self.__dict__.pop("_comparable", None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, whole or not at all; `plica.tables.load` and every command (`plica score`, ...) read it.
