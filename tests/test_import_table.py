@@ -49,6 +49,7 @@ LEVELS = {
     "utils": 10,
     "tables": 11,
     "cli": 12,
+    "sklearn": 12,
     "__init__": 13,  # the public names, nothing else
 }
 Folders = tuple[str, ...]
@@ -56,7 +57,7 @@ Folders = tuple[str, ...]
 OPTIONAL = (
     ("torch", ("backend/torch", "learn"), ("cli", "tables")),
     ("matplotlib", (), ("draw", "cli")),
-    ("sklearn", (), ("files",)),
+    ("sklearn", ("sklearn",), ("files",)),
     ("array_api_compat", ("eager", "constants", "frontend"), ()),
     ("cryptography", (), ("runtime",)),
 )

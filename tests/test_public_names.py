@@ -124,6 +124,15 @@ TableModel.predict(self, column, rows, quantiles=(), *, unknown='missing')
 TableModel.explain_row(self, rows, *, unknown='missing')
 TableModel.save(self, path)
 
+plica.sklearn
+CircuitDensity.fit(self, X, y=None)
+CircuitDensity.partial_fit(self, X, y=None)
+CircuitDensity.score_samples(self, X)
+CircuitDensity.sample(self, n_samples=1)
+CircuitClassifier.predict_proba(self, X)
+CircuitRegressor.predict(self, X, quantiles=None)
+CircuitImputer.transform(self, X)
+
 plica.templates.utils
 Parameterization(initialization='normal', activation='none', dtype='real', initialization_kwargs, activation_kwargs)
 parameterization_to_factory(parameterization)

@@ -21,7 +21,7 @@ TARGET = "target"
 class CircuitEstimator(BaseEstimator):
     """A model of a table behind the interface of scikit-learn.
 
-    Columns of arrays are real. Those of frames with text, dates or categories have the kinds that `plica.tables` infers.
+    Columns of arrays are real. Frames with text, dates or categories have the kinds that `plica.tables` infers.
 
     Args:
         units: Units of each layer; None leaves the choice to `plica.tables`, here and below.
@@ -36,7 +36,7 @@ class CircuitEstimator(BaseEstimator):
         self,
         *,
         units: int | None = None,
-        epochs: int | None = None,
+        epochs: int | None = 100,
         structure: str | None = None,
         learning_rate: float | None = None,
         columns: Mapping[str, Any] | None = None,
@@ -58,7 +58,7 @@ class CircuitEstimator(BaseEstimator):
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _checked(self, X: Any, *, reset: bool = False) -> dict[str, Any] | Any:
-        """The rows as a table: a frame with other columns than numbers as it is, all else as real columns x0, x1, ..."""
+        """The rows as a table: a frame with other cells than numbers as it is, all else as real columns x0, x1, ..."""
         if not reset:
             check_is_fitted(self)
         if _is_mixed(X):
@@ -101,6 +101,7 @@ class CircuitEstimator(BaseEstimator):
             structure=self.structure,
             learning_rate=self.learning_rate,
             seed=self._seed(),
+            target=None if target is None else TARGET,
         )
 
 

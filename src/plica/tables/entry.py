@@ -25,6 +25,8 @@ from plica.tables.words import in_python_words
 if TYPE_CHECKING:
     from plica.learn.fit import Epoch
 
+_SHOWN = 20  # columns that a message names
+
 
 def fit(
     data: Any,
@@ -34,6 +36,7 @@ def fit(
     seed: int = 0,
     device: str = "cpu",
     dtype: str = "float32",
+    target: str | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     **chosen: Any,
 ) -> TableModel:
@@ -50,6 +53,8 @@ def fit(
         seed: The seed of the split, the first weights and the shuffling.
         device: The device of torch, such as "cpu" or "cuda".
         dtype: The dtype of weights, "float32" or "float64".
+        target: The name of a column to predict: the model is fitted to the column given the others, above all. None to
+            fit all columns alike.
         on_epoch: Called after each epoch with its figures.
         chosen: What the rule of `plica.tables.recipe.choose` must not choose, by the names of `Recipe`: `structure`,
             `layer`, `units`, `epochs`, `batch`, `learning_rate`.
@@ -71,26 +76,44 @@ def fit(
             [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
         )
         recipe = choose(table, **chosen)
-        return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, on_epoch=on_epoch)
+        return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, target=target, on_epoch=on_epoch)
 
 
 def _fitted(
-    data: Dataset, frame: Frame, recipe: Recipe, *, seed: int, device: str, dtype: str, on_epoch: Any
+    data: Dataset,
+    frame: Frame,
+    recipe: Recipe,
+    *,
+    seed: int,
+    device: str,
+    dtype: str,
+    target: str | None,
+    on_epoch: Any,
 ) -> TableModel:
     import torch
 
     from plica.tables.fitting import file_options, train
 
+    variable = None if target is None else _variable(data, target)
     circuit = build_circuit(recipe, data, seed=seed, dtype=dtype)
     options = file_options(data, dtype)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         compiled = compile_circuit(circuit, options).to(find_device(device))
-        result = train(compiled, data, recipe, seed=seed, on_epoch=on_epoch)
+        result = train(compiled, data, recipe, seed=seed, target=variable, on_epoch=on_epoch)
     if result.interrupted:
         raise KeyboardInterrupt
     compiled.saved_with = {name: value for name, value in options.items() if name not in ("semiring", "dtype")}
     return TableModel(Model(compiled.eval(), data.encoding, None), frame.template(), recipe, result)
+
+
+def _variable(data: Dataset, name: str) -> int:
+    """The variable of a column by name."""
+    assert data.encoding is not None, "a table has an encoding"
+    names = [column.name.strip() for column in data.encoding.modelled]
+    if name.strip() not in names:
+        raise InputError(f"target={name!r}: the model has no such column; it has {', '.join(names[:_SHOWN])}")
+    return names.index(name.strip())
 
 
 def _of_types(frame: Frame, words: Sequence[str]) -> dict[str, ColumnRecord]:

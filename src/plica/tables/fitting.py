@@ -6,10 +6,12 @@ Importing this module loads torch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plica.files.datasets import Dataset
-from plica.learn.fit import Epoch, FitResult, fit
+from plica.learn.fit import Epoch, FitResult, copy_state, fit
+from plica.learn.predicting import Predicting
 from plica.tables.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ def train(
     recipe: Recipe,
     *,
     seed: int,
+    target: int | None = None,
     on_batch: Callable[[int], None] | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> FitResult:
@@ -32,11 +35,13 @@ def train(
         data: The data set.
         recipe: How to fit.
         seed: The seed of the shuffling.
+        target: A variable that the model is to predict; None to fit all alike. With a target the objective is the
+            log-likelihood of the target given the others, and a share of that of the others.
         on_batch: Called after each step with its number of rows.
         on_epoch: Called after each epoch, and once before the first.
     """
-    return fit(
-        model,
+    result = fit(
+        model if target is None else Predicting(model, target),
         data.train,
         data.valid,
         epochs=recipe.epochs,
@@ -46,6 +51,7 @@ def train(
         on_batch=on_batch,
         on_epoch=on_epoch,
     )
+    return result if target is None else replace(result, best_state=copy_state(model))
 
 
 def file_options(data: Dataset, dtype: str) -> dict[str, Any]:
