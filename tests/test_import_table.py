@@ -47,15 +47,17 @@ LEVELS = {
     "pipeline": 10,
     "queries": 10,
     "utils": 10,
-    "cli": 11,
-    "__init__": 12,  # the public names, nothing else
+    "tables": 11,
+    "cli": 12,
+    "sklearn": 12,
+    "__init__": 13,  # the public names, nothing else
 }
 Folders = tuple[str, ...]
 # (package, folders that may import it, folders that may import it within a function alone)
 OPTIONAL = (
-    ("torch", ("backend/torch", "learn"), ("cli",)),
+    ("torch", ("backend/torch", "learn"), ("cli", "tables")),
     ("matplotlib", (), ("draw", "cli")),
-    ("sklearn", (), ("files", "templates")),
+    ("sklearn", ("sklearn",), ("files", "templates")),
     ("array_api_compat", ("eager", "constants", "frontend"), ()),
     ("cryptography", (), ("runtime",)),
 )

@@ -120,6 +120,25 @@ renyi(p, q, n)
 mutual_information(p, first, second)
 backdoor(p, treatment, outcome, adjustment)
 
+plica.tables
+fit(data, *, columns=None, missing=(), seed=0, device='cpu', dtype='float32')
+load(path, *, device='cpu')
+TableModel.score(self, rows, *, comparable=False, unknown='missing')
+TableModel.complete(self, rows, method='mean', *, seed=0, unknown='missing')
+TableModel.sample(self, n=1, given=None, *, seed=0, unknown='missing')
+TableModel.predict(self, column, rows, quantiles=(), *, unknown='missing')
+TableModel.explain_row(self, rows, *, unknown='missing')
+TableModel.save(self, path)
+
+plica.sklearn
+CircuitDensity.fit(self, X, y=None)
+CircuitDensity.partial_fit(self, X, y=None)
+CircuitDensity.score_samples(self, X)
+CircuitDensity.sample(self, n_samples=1)
+CircuitClassifier.predict_proba(self, X)
+CircuitRegressor.predict(self, X, quantiles=None)
+CircuitImputer.transform(self, X)
+
 plica.templates.utils
 Parameterization(initialization='normal', activation='none', dtype='real', initialization_kwargs, activation_kwargs)
 parameterization_to_factory(parameterization)

@@ -14,6 +14,7 @@ plica plica.native plica.numpy plica.numpy.fft plica.numpy.linalg plica.numpy.ra
 plica.errors plica.learn.fit plica.lower.optimize plica.symbolic.circuit plica.symbolic.initializers
 plica.symbolic.layers plica.symbolic.parameters plica.symbolic.scope plica.symbolic.semirings plica.templates
 plica.templates.data_modalities plica.templates.pgms plica.templates.tensor_factorizations plica.templates.utils
+plica.tables plica.tables.recipe plica.sklearn
 plica.templates.region_graph plica.templates.automata plica.templates.logic plica.backend.torch.queries
 """
 LONGEST = 600

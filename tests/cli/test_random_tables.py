@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plica.cli.model import open_model
 from plica.errors import FileFormatError
 from plica.files.model import KEY, load_model
+from plica.tables.model import open_model
 from tests.harness.tables_of_users import read, run, untrained, write
 
 _TEXTS = (

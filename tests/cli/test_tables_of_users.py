@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from plica.cli.build import build_circuit
-from plica.cli.settings import Settings
 from plica.errors import InputError
 from plica.files.datasets import Dataset, from_typed
 from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS, TableColumn
 from plica.symbolic.layers import DISTRIBUTIONS
+from plica.tables.build import build_circuit
+from plica.tables.recipe import choose
 from tests.harness.tables_of_users import run, untrained
 from tests.harness.together import grouped
 
@@ -95,19 +95,18 @@ def test_a_column_has_a_distribution_of_its_kind_or_is_refused(name: str, kind: 
     rows = np.array([[0.0, 0.5], [1.0, 0.2]])
     encoding = Encoding((TableColumn("a", kind, categories, name, form), TableColumn("b", "real")))
     data = Dataset("t", rows, rows, rows, None, None, encoding)
-    words: dict[str, Any] = dict.fromkeys(Settings.__dataclass_fields__) | {"input": "", "layer": "cp", "units": 2}
-    settings = Settings(**words | {"seed": 0, "dtype": "float32"})
+    recipe = choose(data, units=2)
     distribution = DISTRIBUTIONS[name]
     takes_states = distribution.settings is not None or distribution.domain().num_states == 2
     whole = takes_states or distribution.domain().whole
     negative = whole and not takes_states and distribution.domain().least < 0
     fits = {"count": whole and distribution.settings is None and not negative, "real": not whole}
     if fits.get(kind, takes_states if KINDS[kind].closed else negative):
-        circuit, _ = build_circuit(settings, data)
+        circuit = build_circuit(recipe, data, seed=0, dtype="float32")
         encoding.check_domains([circuit.domains[0], circuit.domains[1]])
     else:
         with pytest.raises(InputError, match=r"column 'a'.*(kind|categories)"):
-            build_circuit(settings, data)
+            build_circuit(recipe, data, seed=0, dtype="float32")
 
 
 def test_values_outside_the_domain_of_a_typed_column_are_named(plica: Plica) -> None:

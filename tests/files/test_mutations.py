@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.cli.build import compile_circuit
 from plica.cli.show import layer_table
 from plica.errors import FileFormatError
 from plica.files.model import load_model, save_model
@@ -37,6 +36,7 @@ from plica.symbolic.parameters import (
     TensorParameter,
 )
 from plica.symbolic.semirings import Semiring
+from plica.tables.build import compile_circuit
 from tests.harness.model_mutations import (
     ModelParts,
     Mutation,

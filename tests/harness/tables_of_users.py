@@ -46,7 +46,7 @@ def untrained(path: Path, table: Path) -> Encoding:
 
 
 def save_untrained(path: Path, circuit: Circuit, options: dict[str, Any]) -> None:
-    from plica.cli.build import compile_circuit
+    from plica.tables.build import compile_circuit
 
     state = compile_circuit(circuit, options).state_dict()
     save_model(path, circuit, {name: value.numpy() for name, value in state.items()}, options)

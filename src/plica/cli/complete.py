@@ -1,31 +1,16 @@
 """`plica complete`: a table with its missing cells filled in."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import numpy as np
 
-from plica.cli.asking import (
-    DATA_OPTIONS,
-    MODEL_OPTIONS,
-    PATH,
-    as_array,
-    load,
-    naming_impossible,
-    output_option,
-    with_options,
-)
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, load, output_option, with_options
 from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write
-from plica.lower.data import column_domains
 from plica.paths import check_is_other
-
-if TYPE_CHECKING:
-    import torch
-
-    from plica.cli.model import Model
+from plica.tables.answers import FILLERS, as_array, batch_seed
+from plica.tables.reading import naming_impossible
 
 
 @click.command(short_help="Fill in the missing cells of a table.")
@@ -33,11 +18,11 @@ if TYPE_CHECKING:
 @click.argument("data", type=PATH)
 @click.option(
     "--method",
-    type=click.Choice(("sample", "mpe", "mean")),
-    default="sample",
+    type=click.Choice(tuple(FILLERS)),
+    default="mean",
     show_default=True,
-    help="sample: drawn from the exact conditional. mpe: the most probable explanation. mean: of numbers the "
-    "conditional mean, of categories the most probable one, each cell by itself.",
+    help="mean: of numbers the conditional mean, of categories the most probable one, each cell by itself. mpe: the "
+    "most probable explanation. sample: drawn from the exact conditional.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of random numbers.")
 @with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
@@ -52,51 +37,10 @@ def complete(model: Path, data: Path, out: Path, method: str, seed: int, device:
     check_is_other(out, model, data)
     loaded = load(model, device)
     fill = FILLERS[method]
-    from plica.cli.layout import rewriting
+    from plica.cli.rewriting import rewriting
 
     with rewriting(loaded, data, out, **options) as (layout, batches, write):
         for number, (batch, x) in enumerate(batches):
             with naming_impossible(loaded, batch, x):
-                filled = as_array(fill(loaded, x, (seed, number)))
+                filled = as_array(fill(loaded, x, batch_seed((seed, number))))
             write(layout.completed(batch, as_array(x), filled))
-
-
-def _sample(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":
-    from plica.queries import sample
-
-    rows: torch.Tensor = sample(model.circuit, 1, given=x, seed=batch_seed(seed))
-    return rows
-
-
-def _mpe(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":  # noqa: ARG001
-    from plica.queries import mpe
-
-    rows: torch.Tensor = mpe(model.circuit, x)[0]
-    return rows
-
-
-def _mean(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":  # noqa: ARG001
-    """The mean of reals, the nearest whole number for counts, the most probable category."""
-    from plica.queries import posterior
-
-    conditionals = posterior(model.circuit, x)
-    filled: torch.Tensor = conditionals.mean.clone()
-    domains = column_domains(model.circuit.symbolic)
-    states = [variable for variable, domain in enumerate(domains) if domain.num_states is not None]
-    integers = [variable for variable, domain in enumerate(domains) if domain.whole and domain.num_states is None]
-    filled[:, integers] = filled[:, integers].round()
-    if states:  # else there may be no probabilities at all
-        filled[:, states] = conditionals.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
-    return filled
-
-
-FILLERS: Mapping[str, Callable[["Model", "torch.Tensor", tuple[int, int]], "torch.Tensor"]] = {
-    "sample": _sample,
-    "mpe": _mpe,
-    "mean": _mean,
-}
-
-
-def batch_seed(seed: tuple[int, int]) -> int:
-    """A seed for one batch of a file."""
-    return int(np.random.SeedSequence(seed).generate_state(1)[0])

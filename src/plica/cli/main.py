@@ -5,6 +5,7 @@ import click
 from plica.cli.complete import complete
 from plica.cli.export import export
 from plica.cli.inspect import inspect
+from plica.cli.predict import predict
 from plica.cli.run_native import run
 from plica.cli.sample import sample
 from plica.cli.score import marginal, score
@@ -20,6 +21,7 @@ Examples:
   plica show runs/demo/model.plica --stage program
   plica train table.csv --columns auto --out runs/table
   plica complete runs/table/model.plica holes.csv -o filled.csv
+  plica predict runs/table/model.plica holes.csv --column age --quantiles .05,.5,.95 -o ages.csv
   plica export runs/demo/model.plica -o digits.plicab
   plica inspect digits.plicab
   plica run digits.plicab --input x.npy --output y.npy
@@ -36,5 +38,5 @@ def main() -> None:
     """
 
 
-for command in (train, show, score, marginal, complete, sample, export, run, inspect):
+for command in (train, show, score, marginal, complete, sample, predict, export, run, inspect):
     main.add_command(command)

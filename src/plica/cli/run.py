@@ -1,12 +1,11 @@
 """A training run from settings and data to the written results; importing this module loads torch."""
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from plica.cli.build import build_circuit, compile_circuit, find_device
 from plica.cli.columns import show_kinds
 from plica.cli.inpainting import inpaint
 from plica.cli.memory import check_fits
@@ -20,11 +19,13 @@ from plica.errors import WriteError
 from plica.extras import require
 from plica.files.datasets import Dataset
 from plica.files.tables import Array
-from plica.learn import Epoch, FitResult, Progress, TensorBoard, fit, mean_log_likelihood
+from plica.learn import Epoch, FitResult, Progress, TensorBoard, mean_log_likelihood
 from plica.learn.learners import learner_settings, parse_learner
-from plica.learn.learners.base import Learner
 from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
+from plica.tables.build import build_circuit, compile_circuit, find_device
+from plica.tables.fitting import file_options, train
+from plica.tables.recipe import Recipe, choose
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -37,15 +38,26 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     """Train, evaluate and write the results; returns whether Ctrl-C ended the training."""
     import torch
 
-    learner = parse_learner(settings.learner, rate=settings.lr)
-
+    learner = parse_learner(settings.learner, rate=settings.lr)  # a wrong one is refused before anything is made
     require("matplotlib.figure")
     if tensorboard:
         require("tensorboard")
     device = find_device(settings.device)
-    circuit, graph = build_circuit(settings, data)
+    recipe = choose(
+        data,
+        structure=settings.region_graph,
+        layer=settings.layer,
+        units=settings.units,
+        input=settings.input,
+        epochs=settings.epochs,
+        batch=settings.batch,
+        learner=settings.learner,
+        learning_rate=settings.lr,
+        patience=settings.patience,
+        min_delta=settings.min_delta,
+    )
+    circuit, graph = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype), recipe.structure
     check_fits(count_parameters(circuit), settings.dtype)
-    options: dict[str, Any] = {"semiring": "lse-sum", "dtype": settings.dtype}
     click.echo(
         f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
         f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters"
@@ -53,14 +65,12 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     if data.encoding is not None:
         click.echo(show_kinds(data.encoding))
     torch.manual_seed(settings.seed)
-    model = compile_circuit(circuit, options).to(device)
-    result = _train(model, settings, data, learner, quiet=quiet, tensorboard=tensorboard, resume=resume)
+    saved = file_options(data, settings.dtype)
+    model = compile_circuit(circuit, saved).to(device)
+    result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resume)
     figures = _evaluate(model, data, result.seconds)
     report = make_report(settings, data, circuit, graph, result, figures) | {"learner": learner_settings(learner)}
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
-    saved = options | {"image_shape": data.shape, "num_values": data.num_values, "data": data.name}
-    if data.encoding is not None:
-        saved["encoding"] = data.encoding.as_json()
     outputs = (
         data,
         circuit,
@@ -90,14 +100,14 @@ def _train(
     model: "TorchCircuit",
     settings: Settings,
     data: Dataset,
-    learner: Learner,
+    recipe: Recipe,
     *,
     quiet: bool,
     tensorboard: bool,
     resume: bool,
 ) -> FitResult:
     unit = "row" if data.shape is None else "img"
-    shown = Progress(len(data.train), settings.epochs, data.num_variables, unit, quiet=quiet)
+    shown = Progress(len(data.train), recipe.epochs, data.num_variables, unit, quiet=quiet)
     with (
         interruptible(),
         shown as progress,
@@ -110,16 +120,11 @@ def _train(
                 board.on_epoch(epoch)
             progress.on_epoch(epoch)
 
-        return fit(
+        return train(
             model,
-            data.train,
-            data.valid,
-            learner=learner,
-            epochs=settings.epochs,
-            batch=settings.batch,
+            data,
+            recipe,
             seed=settings.seed,
-            patience=settings.patience,
-            min_delta=settings.min_delta,
             checkpoint=checkpoint,
             resume=resume,
             on_batch=progress.on_batch,

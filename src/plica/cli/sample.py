@@ -1,35 +1,19 @@
 """`plica sample`: draws rows from a model, or completions of rows with missing cells."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from plica.cli.asking import (
-    DATA_OPTIONS,
-    MODEL_OPTIONS,
-    PATH,
-    as_array,
-    bar,
-    load,
-    naming_impossible,
-    output_option,
-    reading,
-    with_options,
-)
-from plica.cli.complete import batch_seed
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, bar, load, output_option, reading, with_options
 from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write, writing_rows
 from plica.paths import check_is_other
+from plica.tables.answers import as_array, completions, draw
 
 if TYPE_CHECKING:
-    import torch
-
-    from plica.cli.model import Model
-    from plica.files.rows import Batch
     from plica.files.rows.batch import Array
+    from plica.tables.model import Model
 
 
 @click.command(short_help="Draw rows from a model.")
@@ -65,52 +49,29 @@ def sample(
     check_can_write(out)
     check_is_other(out, model, given)
     loaded = load(model, device)
-    if given is None or out.suffix.lower() in (".npy", ".npz"):
-        with writing_rows(
-            out, loaded.names, loaded.image_shape or (loaded.width,), loaded.types, named=loaded.encoding is not None
-        ) as write:
+    is_array = out.suffix.lower() in (".npy", ".npz")
+    if given is None or is_array:
+        shape = loaded.image_shape or (loaded.width,)
+        with writing_rows(out, loaded.names, shape, loaded.types, named=loaded.encoding is not None) as write:
             if given is None:
-                _draw(loaded, number, seed, batch, quiet, lambda rows: write(_rows(loaded, out, as_array(rows))))
+                with bar(number, quiet=quiet) as progress:
+                    for rows in draw(loaded, number, seed, batch):
+                        write(_rows(loaded, is_array, out, as_array(rows)))
+                        progress.update(len(rows))
             else:
                 with reading(loaded, given, batch=batch, quiet=quiet, **options) as (_, batches):
-                    for _batch, _x, rows in _filled(loaded, batches, number, seed):
+                    for _batch, _x, rows in completions(loaded, batches, number, seed):
                         write(loaded.numbers(as_array(rows)))
         return
-    from plica.cli.layout import rewriting
-    from plica.files.rows import Batch
+    from plica.cli.rewriting import rewriting
 
     with rewriting(loaded, given, out, batch=batch, quiet=quiet, **options) as (layout, batches, write):
-        for part, x, rows in _filled(loaded, batches, number, seed):
-            repeated = Batch(
-                np.repeat(part.cells, number, axis=0), [label for label in part.labels for _ in range(number)]
-            )
-            write(layout.completed(repeated, np.repeat(as_array(x), number, axis=0), as_array(rows), keep=False))
+        for part, x, rows in completions(loaded, batches, number, seed):
+            write(layout.completed(part, as_array(x), as_array(rows), keep=False))
 
 
-def _draw(model: "Model", number: int, seed: int, batch: int, quiet: bool, add: Any) -> None:
-    from plica.queries import sample as draw
-
-    with bar(number, quiet=quiet) as progress:
-        for start in range(0, number, batch):
-            rows = draw(model.circuit, min(batch, number - start), seed=batch_seed((seed, start // batch)))
-            add(rows)
-            progress.update(len(rows))
-
-
-def _filled(
-    model: "Model", batches: Iterator[tuple["Batch", "torch.Tensor"]], number: int, seed: int
-) -> Iterator[tuple["Batch", "torch.Tensor", "torch.Tensor"]]:
-    """Each batch with its rows, and `number` completions of each row, row by row."""
-    from plica.queries import sample as draw
-
-    for index, (batch, x) in enumerate(batches):
-        with naming_impossible(model, batch, x):
-            rows = draw(model.circuit, number, given=x, seed=batch_seed((seed, index)))
-        yield batch, x, rows
-
-
-def _rows(model: "Model", out: Path, values: "Array") -> Any:
+def _rows(model: "Model", is_array: bool, out: Path, values: "Array") -> Any:
     """Cells for tables, numbers for arrays."""
-    if out.suffix.lower() in (".npy", ".npz"):
+    if is_array:
         return model.numbers(values)
     return model.cells(model.rounded(values), ["text" if out.suffix.lower() == ".csv" else "typed"] * model.width)

@@ -1,30 +1,39 @@
 """`plica score` and `plica marginal`: the log-likelihood of each row, or of some of its columns."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, as_array, load, output_option, reading, with_options
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, load, output_option, reading, with_options
+from plica.cli.beside import beside
 from plica.cli.errors import one_line_errors
 from plica.errors import InputError
-from plica.files.rows.write import check_can_write, writing_rows
+from plica.files.rows.write import check_can_write
 from plica.paths import check_is_other
+from plica.tables.answers import ComparableScore, as_array, variable_of
 
 if TYPE_CHECKING:
-    from plica.cli.model import Model
-    from plica.files.rows import RowFile
+    import torch
 
-_NAME = "log_likelihood"
+    from plica.tables.model import Model
+
+_NAME, _COMPARABLE = "log_likelihood", "comparable_score"
 
 
 @click.command(short_help="Write the log-likelihood of each row.")
 @click.argument("model", type=PATH)
 @click.argument("data", type=PATH)
+@click.option(
+    "--comparable",
+    is_flag=True,
+    help="Write a score by which rows with different missing cells compare, as their log-likelihoods do not: about 0 "
+    "for usual rows, and -3 for unusual ones.",
+)
 @with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
 @one_line_errors
-def score(model: Path, data: Path, out: Path, device: str, **options: Any) -> None:
+def score(model: Path, data: Path, out: Path, comparable: bool, device: str, **options: Any) -> None:
     """Write the log-likelihood of each row of DATA under MODEL, in natural logarithms.
 
     Missing cells (empty, NaN) are summed out. A row that is impossible under the model gets -inf.
@@ -33,7 +42,10 @@ def score(model: Path, data: Path, out: Path, device: str, **options: Any) -> No
     check_can_write(out)
     check_is_other(out, model, data)
     loaded = load(model, device)
-    _write(loaded, data, out, set(), **options)
+    if comparable:
+        _write(loaded, data, out, _COMPARABLE, ComparableScore.of(loaded), **options)
+    else:
+        _write(loaded, data, out, _NAME, lambda x: _log_likelihood(loaded, x), **options)
 
 
 @click.command(short_help="Write the log-likelihood of some columns of each row.")
@@ -57,47 +69,46 @@ def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, devic
     check_can_write(out)
     check_is_other(out, model, data)
     loaded = load(model, device)
-    columns = tuple(name.strip() for name in columns)
-    unknown = [name for name in columns if name not in loaded.names]
-    if unknown:
-        shown = ", ".join(loaded.names[:20]) + (", ..." if len(loaded.names) > 20 else "")
-        raise InputError(
-            f"--of {unknown[0]}: the model has no such column; it has {shown}; --of takes one, and may be repeated."
-        )
-    hidden = {variable for variable, name in enumerate(loaded.names) if name not in columns}
-    _write(loaded, data, out, hidden, **options)
+    read = {variable_of(loaded, name, "--of ", "; --of takes one, and may be repeated") for name in columns}
+    hidden = [variable for variable in range(loaded.width) if variable not in read]
+
+    def score_of(x: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        x = x.to(torch.float64) if not x.is_floating_point() else x.clone()
+        x[:, hidden] = float("nan")
+        return _log_likelihood(loaded, x)
+
+    _write(loaded, data, out, _NAME, score_of, **options)
 
 
-def _write(model: "Model", data: Path, out: Path, hidden: set[int], **options: Any) -> None:
-    """Write the scores of rows, with the `hidden` variables summed out."""
-    import torch
-
+def _log_likelihood(model: "Model", x: "torch.Tensor") -> "torch.Tensor":
     from plica.queries import log_likelihood
+
+    scores: torch.Tensor = log_likelihood(model.circuit, x)
+    return scores
+
+
+def _write(
+    model: "Model",
+    data: Path,
+    out: Path,
+    name: str,
+    score_of: Callable[["torch.Tensor"], "torch.Tensor"],
+    **options: Any,
+) -> None:
+    """Write a column `name` with the scores of rows, which `score_of` computes for a batch."""
+    import torch
 
     if not model.width:
         raise InputError(
             "the model has no variables, so that there are no rows to score; its value is what plica.load(MODEL)() "
             "gives, and what `plica run` writes of the file that `plica export` makes of it"
         )
-    hidden_variables = sorted(hidden)
-    with torch.no_grad(), reading(model, data, **options) as (rows, batches):
-        extra_columns = _extra_columns(model, rows, out)
-        names, types = model.names_of(rows), rows.stored or rows.types
-        names = (*(names[position] for position in extra_columns), _NAME)
-        stored = (*(types[position] for position in extra_columns), float)
-        with writing_rows(out, names, None if extra_columns else (), stored, delimiter=rows.delimiter) as write:
-            for batch, x in batches:
-                if hidden_variables:
-                    x = x.to(torch.float64) if not x.is_floating_point() else x.clone()
-                    x[:, hidden_variables] = float("nan")
-                scores = as_array(log_likelihood(model.circuit, x))[:, None]
-                beside = batch.cells[:, extra_columns].astype(object)
-                write(np.concatenate([beside, scores], axis=1) if extra_columns else scores)
-
-
-def _extra_columns(model: "Model", rows: "RowFile", out: Path) -> list[int]:
-    """The columns of a table that the model does not read, such as identifiers of rows; none for arrays."""
-    if model.encoding is None or out.suffix.lower() in (".npy", ".npz"):
-        return []
-    names, read = model.names_of(rows), set(model.positions(rows))
-    return [position for position in range(rows.width) if position not in read and names[position].strip() != _NAME]
+    with (
+        torch.no_grad(),
+        reading(model, data, **options) as (rows, batches),
+        beside(model, rows, out, {name: float}) as write,
+    ):
+        for batch, x in batches:
+            write(batch, [as_array(score_of(x))])

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from plica.cli.build import compile_circuit
 from plica.cli.errors import one_line_errors
 from plica.files.model import ModelFile, load_model
 from plica.lower.optimize import optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.semirings import Semiring
+from plica.tables.build import compile_circuit
 
 _STAGES = ("symbolic", "optimized", "program", "code")
 _HEADINGS = ("layer", "kind", "scope", "units", "inputs", "parameters")

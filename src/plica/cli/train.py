@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from plica.cli.asking import DELIMITER
-from plica.cli.build import REGION_GRAPHS
 from plica.cli.errors import one_line_errors
 from plica.cli.outputs import CHECKPOINT, INPAINTING, NAMES, REPORT
 from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
@@ -19,6 +18,7 @@ from plica.files.infer import read_columns
 from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
+from plica.tables.build import REGION_GRAPHS
 from plica.templates.region_graph.build import FAMILIES
 
 

@@ -139,8 +139,17 @@ def _as_number_alone(column: TableColumn, value: Cell, number: float) -> Cell:
     return value if isinstance(value, int | float) else number + column.origin
 
 
+def bounded(column: TableColumn, numbers: Array) -> Array:
+    """Numbers of which none is below the `least` of the column."""
+    return numbers if column.least is None else np.maximum(numbers, column.least - column.origin)
+
+
 def rounded(column: TableColumn, numbers: Array, domain: Domain) -> Array:
-    """Numbers rounded to the decimals of the column; a number whose rounding leaves the domain stays unrounded."""
+    """Numbers as the column has them: none below its `least`, and rounded to its decimals.
+
+    A number whose rounding leaves the domain stays unrounded.
+    """
+    numbers = bounded(column, numbers)
     decimals = decimals_of(column.format) if column.kind == "real" else None
     if decimals is None:
         return numbers

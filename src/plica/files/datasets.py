@@ -164,22 +164,60 @@ def from_typed(
             stack.enter_context(open_rows(path, key=name, named=True, delimiter=delimiter))
             for name in (_SPLITS if is_split else (key,))
         ]
-        parts = [_whole(rows) for rows in files]
-        names = files[0].names or tuple(map(str, range(files[0].width)))
-        for rows in files:
-            if rows.width != len(names):
-                raise InputError(f"{rows.source}: rows of {rows.width} cells, expected {len(names)}")
-        for position, name in enumerate(names):
-            if name in records and records[name]["kind"] != "ignored":
-                files[0].check_can_model(position)
-        cells = np.concatenate([part.cells for part in parts])
-        encoding = Encoding(infer_columns(names, cells, records=records, words=words, source=str(path)), tuple(words))
-        if not encoding.modelled:
-            why = "; ".join(f"{column.name!r}: {column.why or 'as said'}" for column in encoding.columns[:_SHOWN])
-            raise InputError(f"{path}: every column is ignored, so there is nothing to model ({why})")
-        values = [encoding.reader(rows)(part) for rows, part in zip(files, parts, strict=True)]
-    train, valid, test = values if is_split else _split(values[0], str(path), seed)
-    return Dataset(_name(path), train, valid, test, None, None, encoding)
+        return of_rows(files, name=_name(path), source=str(path), records=records, words=words, seed=seed)
+
+
+def of_rows(
+    files: Sequence[RowFile],
+    *,
+    name: str,
+    source: str,
+    records: Mapping[str, ColumnRecord],
+    words: Sequence[str] = (),
+    seed: int = 0,
+    with_test: bool = True,
+) -> Dataset:
+    """A table of typed columns: one open file, split at random, or the open files of three splits.
+
+    Args:
+        files: One file, or those of the training, validation and test rows.
+        name: The name of the data set in reports.
+        source: The name of the table in messages.
+        records: The user's records of some columns, by name; other columns are inferred from their cells.
+        words: Text that means that a cell is missing, beside empty text.
+        seed: The seed of the random split.
+        with_test: Whether to split 72 / 14 / 14; else 86 / 14, without test rows.
+
+    Raises:
+        FileFormatError: A file cannot be read.
+        InputError: A cell does not fit its column, or there are too few rows.
+    """
+    parts = [_whole(rows) for rows in files]
+    names = files[0].names or tuple(map(str, range(files[0].width)))
+    for rows in files:
+        if rows.width != len(names):
+            raise InputError(f"{rows.source}: rows of {rows.width} cells, expected {len(names)}")
+    for position, column_name in enumerate(names):
+        if column_name in records and records[column_name]["kind"] != "ignored":
+            files[0].check_can_model(position)
+    cells = np.concatenate([part.cells for part in parts])
+    encoding = Encoding(infer_columns(names, cells, records=records, words=words, source=source), tuple(words))
+    if not encoding.modelled:
+        why = "; ".join(f"{column.name!r}: {column.why or 'as said'}" for column in encoding.columns[:_SHOWN])
+        raise InputError(f"{source}: every column is ignored, so there is nothing to model ({why})")
+    values = [encoding.reader(rows)(part) for rows, part in zip(files, parts, strict=True)]
+    train, valid, test = values if len(values) > 1 else _split(values[0], source, seed, with_test=with_test)
+    return Dataset(name, train, valid, test, None, None, encoding)
+
+
+def read_split(rows: RowFile, encoding: Encoding, *, name: str = "table", seed: int = 0) -> Dataset:
+    """A table of columns that are known, its rows split at random 86 / 14 for training and validation.
+
+    Raises:
+        InputError: A cell does not fit its column, or there are too few rows.
+    """
+    values = encoding.reader(rows)(_whole(rows))
+    return Dataset(name, *_split(values, rows.source, seed, with_test=False), None, None, encoding)
 
 
 def _name(path: Path) -> str:
@@ -298,12 +336,13 @@ def _check_range(tables: tuple[Table, ...], rows: list[Array], num_values: int |
     return max(largest + 1, 2)
 
 
-def _split(rows: Array, source: str, seed: int) -> tuple[Array, Array, Array]:
+def _split(rows: Array, source: str, seed: int, *, with_test: bool = True) -> tuple[Array, Array, Array]:
     held_out = max(1, round(_HELD_OUT * len(rows)))
-    if len(rows) < 3:
-        raise InputError(
-            f"{source}: {len(rows)} row(s), expected at least 3: one each to train on, to choose a model by and to test"
-        )
+    least = 3 if with_test else 2
+    if len(rows) < least:
+        each = "one each to train on, to choose a model by and to test" if with_test else "to train on and to choose by"
+        raise InputError(f"{source}: {len(rows)} row(s), expected at least {least}: {each}")
     shuffled = rows[np.random.default_rng(seed).permutation(len(rows))]
-    train, valid, test = np.split(shuffled, (len(rows) - 2 * held_out, len(rows) - held_out))
+    tested = held_out if with_test else 0
+    train, valid, test = np.split(shuffled, (len(rows) - held_out - tested, len(rows) - tested))
     return train, valid, test

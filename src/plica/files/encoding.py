@@ -39,6 +39,7 @@ class StoredColumn(TypedDict):
     categories: list[str | int | bool]
     format: NotRequired[str]
     origin: NotRequired[int]
+    least: NotRequired[int]
 
 
 class StoredEncoding(TypedDict):
@@ -65,26 +66,33 @@ class Encoding:
         """The columns that variables stand for: variable v stands for column v of these."""
         return tuple(column for column in self.columns if column.kind != "ignored")
 
-    def positions(self, rows: RowFile) -> tuple[int, ...]:
+    def positions(self, rows: RowFile, unread: str | None = None) -> tuple[int, ...]:
         """The position of each modelled column in a file: by name, or by order if the file has no names.
+
+        Args:
+            rows: The file.
+            unread: The name of a column that need not be there; its position is -1.
 
         Raises:
             InputError: The file lacks a column.
         """
         if rows.names is None:
             return tuple(
-                position for position, column in enumerate(self._by_position(rows)) if column.kind != "ignored"
+                -1 if column.name == unread else position
+                for position, column in enumerate(self._by_position(rows))
+                if column.kind != "ignored"
             )
-        wanted = [column.name.strip() for column in self.modelled]
-        lacking = [name for name in wanted if name not in rows.names]
+        wanted = ["" if column.name == unread else column.name.strip() for column in self.modelled]
+        lacking = [name for name in wanted if name and name not in rows.names]
         if lacking:
             raise InputError(
                 f"{rows.source}: the model expects a column {lacking[0]!r}, found the columns "
                 f"{', '.join(rows.names)}; add it, with empty cells where values are unknown"
             )
-        positions = tuple(rows.names.index(name) for name in wanted)
+        positions = tuple(rows.names.index(name) if name else -1 for name in wanted)
         for position in positions:
-            rows.check_can_model(position)
+            if position >= 0:
+                rows.check_can_model(position)
         return positions
 
     def names(self, rows: RowFile) -> tuple[str, ...]:
@@ -106,19 +114,22 @@ class Encoding:
         )
 
     def reader(
-        self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None
+        self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None, unread: str | None = None
     ) -> Callable[[Batch], Array]:
         """A function from batches of a file to rows of the circuit, `(B, V)`, NaN where a cell is missing.
 
         Args:
             rows: The file.
             unknown: Called with each category that a column does not have; the cell then counts as missing.
+            unread: The name of a column that need not be there, and all of whose cells count as missing.
         """
-        positions = self.positions(rows)
+        positions = self.positions(rows, unread)
 
         def read(batch: Batch) -> Array:
             columns = [
-                encode(column, batch.cells[:, position], batch.labels, words=self.words, unknown=unknown)
+                np.full(len(batch), np.nan)
+                if position < 0
+                else encode(column, batch.cells[:, position], batch.labels, words=self.words, unknown=unknown)
                 for column, position in zip(self.modelled, positions, strict=True)
             ]
             return np.stack(columns, axis=1)
@@ -149,6 +160,8 @@ class Encoding:
                 record["format"] = column.format
             if column.origin:
                 record["origin"] = column.origin
+            if column.least is not None:
+                record["least"] = column.least
             columns.append(record)
         return {"columns": columns, "missing": list(self.words)}
 
@@ -162,7 +175,14 @@ class Encoding:
         columns = []
         for entry in record["columns"]:
             form, origin = entry.get("format", ""), entry.get("origin", 0)
-            column = TableColumn(entry["name"], entry["kind"], tuple(entry["categories"]), format=form, origin=origin)
+            column = TableColumn(
+                entry["name"],
+                entry["kind"],
+                tuple(entry["categories"]),
+                format=form,
+                origin=origin,
+                least=entry.get("least"),
+            )
             try:
                 check_format(column)
             except ValueError as error:

@@ -187,13 +187,27 @@ def read_columns(path: Path) -> dict[str, ColumnRecord]:
         content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_records)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: not valid JSON ({one_line(error)}); correct it there") from error
-    check(content, dict[str, Any], str(path))
+    return check_records(content, f"{path}: ")
+
+
+def check_records(content: Any, where: str = "") -> dict[str, ColumnRecord]:
+    """The records of a mapping from names to kinds or records: `{"age": "real", "pet": {"kind": "categorical"}}`.
+
+    Args:
+        content: The mapping.
+        where: The beginning of messages.
+
+    Raises:
+        FileFormatError: It holds something else.
+    """
+    check(content, dict[str, Any], f"{where}columns")
     records: dict[str, Any] = {
-        name: {"kind": record} if isinstance(record, str) else record for name, record in content.items()
+        name: {"kind": record} if isinstance(record, str) else dict(record) if isinstance(record, Mapping) else record
+        for name, record in content.items()
     }
     for name, record in records.items():
-        check(record, ColumnRecord, f"{path}: column {name!r}")
-        _check_categories(f"{path}: column {name!r}", record)
+        check(record, ColumnRecord, f"{where}column {name!r}")
+        _check_categories(f"{where}column {name!r}", record)
     return records
 
 

@@ -52,6 +52,7 @@ class TableColumn:
         input: The distribution of its input layers, by name; empty for that of its kind.
         format: The format of its numbers, dates or times (`numbers`, `dates`); empty for plain numbers.
         origin: The whole number, date or time for which the variable is 0.
+        least: 0 for whole numbers and reals if no cell was below 0: none is filled in or drawn below it. Else None.
         why: Why it is ignored, unless the user chose this.
     """
 
@@ -61,6 +62,7 @@ class TableColumn:
     input: str = field(default="", compare=False)
     format: str = ""
     origin: int = 0
+    least: int | None = None
     why: str = field(default="", compare=False)
 
 
@@ -370,14 +372,20 @@ def _whole(column: TableColumn, cells: Cells) -> TableColumn | None:
     origin = 0 if max(-least, most) < _NEAR else statistics.median_low(wholes)
     if most - least >= _FARTHEST:
         origin = (least + most) // 2
-    return replace(column, format=form, origin=origin)
+    return replace(column, format=form, origin=origin, least=_least(wholes))
+
+
+def _least(values: Sequence[numbers.Number]) -> int | None:
+    return 0 if min(values, default=-1) >= 0 else None
 
 
 def _real(column: TableColumn, cells: Cells) -> TableColumn | None:
     """The column with the format of its numbers; None if a cell is no number."""
     if cells.numbers is None and not column.format:
         return None
-    return replace(column, format=column.format or cells.number_format or "")
+    form = column.format or cells.number_format or ""
+    values = [number for number in map(numbers.reader(form), cells.values) if number is not None]
+    return replace(column, format=form, least=_least(values))
 
 
 def _whole_type(column: TableColumn) -> CellType:
@@ -433,8 +441,14 @@ def _temporal(
 
 
 def _typed_date_format(cells: Sequence[Any]) -> str | None:
-    is_date = all(isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime) for cell in cells)
-    return "%Y-%m-%d" if is_date else None
+    """The format of dates; time stamps are dates if all are at midnight and none has a zone, as frames store dates."""
+    return "%Y-%m-%d" if all(map(_is_date, cells)) else None
+
+
+def _is_date(cell: Any) -> bool:
+    if not isinstance(cell, datetime.datetime):
+        return isinstance(cell, datetime.date)
+    return cell.tzinfo is None and cell.time() == datetime.time()
 
 
 def _typed_timestamp_format(cells: Sequence[Any]) -> str | None:

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.cli.build import build_circuit
 from plica.cli.settings import INPUTS, Settings
 from plica.cli.train import load_data
 from plica.errors import GraphError
@@ -26,6 +25,8 @@ from plica.symbolic.layers import (
 )
 from plica.symbolic.parameters import softmax_normal
 from plica.symbolic.scope import Scope
+from plica.tables.build import build_circuit
+from plica.tables.recipe import choose
 from plica.templates.data_modalities import image_data
 from plica.templates.parameterization import name_to_input_layer_factory
 from tests.harness.layers import WaitingLayer, waiting
@@ -115,6 +116,6 @@ def test_a_new_distribution_is_one_row(tmp_path: Path, monkeypatch: pytest.Monke
     chosen = settings(tmp_path / "counts.npy", "waiting")
     data = load_data(chosen)
     assert (data.num_values, data.train.dtype) == (None, np.int64)
-    built, _ = build_circuit(chosen, data)
+    built = build_circuit(choose(data, units=2, input="waiting"), data, seed=0, dtype="float32")
     assert {type(layer) for layer in built.input_layers} == {WaitingLayer}
     assert built.domains == {0: COUNTS, 1: COUNTS}

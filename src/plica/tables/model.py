@@ -1,4 +1,4 @@
-"""A trained model for the commands: it reads rows of files, and turns numbers into rows, a batch at a time."""
+"""A trained model: it reads rows of files and frames, and turns numbers into rows, a batch at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plica.cli.build import find_device
 from plica.errors import InputError
 from plica.files.columns import Form, decode, rounded, type_of
 from plica.files.encoding import Encoding, read_numbers
@@ -17,6 +16,7 @@ from plica.files.rows import Batch, RowFile, open_rows
 from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
 from plica.symbolic.domains import outside
+from plica.tables.build import find_device
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -59,20 +59,21 @@ class Model:
             yield rows
 
     def reader(
-        self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None
+        self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None, unread: str | None = None
     ) -> Callable[[Batch], Array]:
         """A function from batches of a file to rows `(B, D)` of numbers, NaN where a cell is missing.
 
         Args:
             rows: The file.
             unknown: Called with each category that a column does not have; the cell then counts as missing.
+            unread: The name of a column that need not be in the file, and all of whose cells count as missing.
 
         Raises:
             InputError: The file has other columns; a cell does not fit its column.
         """
         if self.encoding is None and rows.width != self.width:
             raise InputError(f"{rows.source}: found rows of {rows.width} values, expected {self.width}")
-        encoded = read_numbers if self.encoding is None else self.encoding.reader(rows, unknown=unknown)
+        encoded = read_numbers if self.encoding is None else self.encoding.reader(rows, unknown=unknown, unread=unread)
         counted = self.encoding is None
         domains = column_domains(self.circuit.symbolic)
 
@@ -90,9 +91,9 @@ class Model:
 
         return read
 
-    def positions(self, rows: RowFile) -> tuple[int, ...]:
-        """The column of each variable in a file."""
-        return tuple(range(self.width)) if self.encoding is None else self.encoding.positions(rows)
+    def positions(self, rows: RowFile, unread: str | None = None) -> tuple[int, ...]:
+        """The column of each variable in a file; -1 for a column `unread`, which need not be there."""
+        return tuple(range(self.width)) if self.encoding is None else self.encoding.positions(rows, unread)
 
     @property
     def types(self) -> tuple[CellType, ...]:

@@ -1,4 +1,4 @@
-"""Builds a circuit from the options of the command line, and compiles it.
+"""Builds the circuit of a recipe for a data set, and compiles it.
 
 >>> TABLE_REGION_GRAPHS["linear-tree"](3, 0).num_variables
 3
@@ -8,17 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from plica.cli.columns import describe_columns
-from plica.cli.settings import Settings
+import numpy as np
+
 from plica.errors import InputError
 from plica.files.columns import check_domain
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS
+from plica.files.tables import Array
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
+from plica.tables.recipe import Recipe
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
 from plica.templates.parameterization import InputFactory
 from plica.templates.region_graph import LinearTree, RandomBinaryTree, RegionGraph
@@ -38,21 +40,25 @@ NORMALIZED: dict[str, dict[str, Any]] = {"embedding": {"weight_factory": softmax
 REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS)))
 
 
-def build_circuit(settings: Settings, data: Dataset) -> tuple[Circuit, str]:
-    """The untrained circuit and the name of its region graph.
+def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Circuit:
+    """The untrained circuit of a recipe.
+
+    Args:
+        recipe: What to build.
+        data: The data set; its training rows give input layers their start.
+        seed: The seed of random region graphs.
+        dtype: The dtype of weights, `float32` or `float64`.
 
     Raises:
         InputError: The region graph does not fit the kind of data, or its numbers do not fit the dtype.
     """
-    name = settings.region_graph or ("random-binary-tree" if data.shape is None else "quad-tree-2")
-    circuit = _region_graph(name, data, settings.seed).build_circuit(
-        input_factory=_input_factory(settings, data),
-        sum_product=settings.layer,
+    return _region_graph(recipe.structure, data, seed).build_circuit(
+        input_factory=_input_factory(recipe, data, dtype),
+        sum_product=recipe.layer,
         nary_sum_weight_factory=partial(mixing_weight_factory, param_factory=softmax_normal),
-        num_input_units=settings.units,
-        num_sum_units=settings.units,
+        num_input_units=recipe.units,
+        num_sum_units=recipe.units,
     )
-    return circuit, name
 
 
 def _region_graph(name: str, data: Dataset, seed: int) -> RegionGraph:
@@ -60,22 +66,55 @@ def _region_graph(name: str, data: Dataset, seed: int) -> RegionGraph:
         return IMAGE_REGION_GRAPHS[name](data.shape)
     if name in TABLE_REGION_GRAPHS:
         return TABLE_REGION_GRAPHS[name](data.num_variables, seed)
+    if name not in IMAGE_REGION_GRAPHS:
+        raise InputError(f"there is no structure {name!r}; there are {', '.join(REGION_GRAPHS)}")
     raise InputError(
         f"{data.name}: the region graph {name} takes images, found rows without an image shape; "
         f"choose one of {', '.join(TABLE_REGION_GRAPHS)}, or give the shape with --image-shape"
     )
 
 
-def _input_factory(settings: Settings, data: Dataset) -> InputFactory:
+def describe_columns(data: Dataset, dtype: str) -> list[Column]:
+    """Mean and spread of each column of the training rows.
+
+    Args:
+        data: The data set.
+        dtype: The dtype of weights, in which densities read the data.
+
+    Raises:
+        InputError: `dtype` cannot hold the values of a column, or cannot tell them apart.
+    """
+    names = [f"{position} (counted from 0)" for position in range(data.num_variables)]
+    if data.encoding is not None:
+        names = [repr(column.name) for column in data.encoding.modelled]
+    return [
+        _describe(f"{data.name}: the values of column {name}", _present(data.train[:, variable]), dtype)
+        for variable, name in enumerate(names)
+    ]
+
+
+def _present(values: Array) -> Array:
+    """The values that are not missing, or a single 0 if all are."""
+    present = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    return present if len(present) else np.zeros(1)
+
+
+def _describe(where: str, values: Array, dtype: str) -> Column:
+    column = Column.of(values)
+    column.check(where, dtype, "rescale them" if dtype == "float64" else "rescale them or train with --dtype float64")
+    return column
+
+
+def _input_factory(recipe: Recipe, data: Dataset, dtype: str) -> InputFactory:
     """A function that makes input layers of the chosen distribution, fitted to each column if it can be fitted."""
     if data.encoding is not None:
-        return _typed_factory(data.encoding, describe_columns(data, settings.dtype))
-    distribution = DISTRIBUTIONS[settings.input]
-    keywords = {**distribution.settings_for(data.num_values), **NORMALIZED.get(settings.input, {})}
+        return _typed_factory(data.encoding, describe_columns(data, dtype))
+    distribution = DISTRIBUTIONS[recipe.input]
+    keywords = {**distribution.settings_for(data.num_values), **NORMALIZED.get(recipe.input, {})}
     fitted = distribution.fitted
     if fitted is None:
         return partial(distribution.layer, **keywords)
-    columns = describe_columns(data, settings.dtype)
+    columns = describe_columns(data, dtype)
 
     def factory(scope: Scope, units: int) -> InputLayer:
         (variable,) = scope

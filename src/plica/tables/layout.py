@@ -1,45 +1,37 @@
-"""Writes the rows of a table again with missing cells filled in, in the names, types and forms of the table.
+"""The cells of a table with missing ones filled in, in the types and forms of the table.
 
 A cell that is not missing is copied if the written file is of the kind of the read one, else converted. The form of a
 column (`plica.files.columns.Form`) says whether its cells are text, values of a type such as dates, or plain numbers.
 """
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plica.cli.asking import reading
-from plica.cli.model import Model, shortened
 from plica.files.columns import Form
 from plica.files.dates import Format
 from plica.files.numbers import reader
-from plica.files.rows.write import writing_rows
+from plica.tables.model import Model, shortened
 
 if TYPE_CHECKING:
-    import torch
-
     from plica.files.rows import Batch, RowFile
     from plica.files.rows.batch import Array
-
-ARRAYS = (".npy", ".npz")
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The types and forms in which the rows of one file are written to another.
+    """The types and forms in which the rows of one table are written to another.
 
     Args:
         model: The model that fills in missing cells.
-        rows: The file that is read.
-        positions: The column of each variable in that file.
-        types: The type of each column in the written file: a Python type, or the one that the read file stores.
+        rows: The file or frame that is read.
+        positions: The column of each variable in it.
+        types: The type of each column in the written table: a Python type, or the one that the read table stores.
         forms: The form in which the cells of each variable are written.
-        verbatim: Whether both files are of the same kind, so that cells are copied without conversion.
+        verbatim: Whether both tables are of the same kind, so that cells are copied without conversion.
     """
 
     model: Model
@@ -50,13 +42,10 @@ class Layout:
     verbatim: bool
 
     @staticmethod
-    def of(model: Model, rows: "RowFile", data: Path, out: Path) -> "Layout":
-        """The layout for the open file `rows` at the path `data`, whose rows are written to `out`."""
-        endings = [path.suffix.lower() for path in (data, out)]
-        verbatim = endings[0] == endings[1] or set(endings) <= set(ARRAYS)
+    def of(model: Model, rows: "RowFile", form: Form, *, verbatim: bool) -> "Layout":
+        """The layout of `rows` written in a form; with `verbatim`, to a table of the same kind."""
         types: list[Any] = list(rows.stored or rows.types)
-        default: Form = "number" if endings[1] in ARRAYS else "text" if endings[1] == ".csv" else "typed"
-        forms, positions = [default] * model.width, model.positions(rows)
+        forms, positions = [form] * model.width, model.positions(rows)
         for variable, (position, type_) in enumerate(zip(positions, model.types, strict=True)):
             stored = rows.types[position]
             if verbatim and (stored is str or _has_digits(model, variable, stored, rows)):
@@ -132,25 +121,3 @@ def _has_digits(model: Model, variable: int, stored: Any, rows: "RowFile") -> bo
         return False
     column = model.encoding.modelled[variable]
     return column.kind in ("date", "timestamp", "time") and Format.of(column.format).is_digits
-
-
-@contextmanager
-def rewriting(
-    model: Model, data: Path, out: Path, **options: Any
-) -> Iterator[tuple[Layout, Iterator[tuple["Batch", "torch.Tensor"]], Callable[[Any], None]]]:
-    """Reads a file of rows in batches, and writes rows with its layout to another file.
-
-    Args:
-        model: The model that reads the rows.
-        data: The file that is read.
-        out: The file that is written; it appears once the block ends without an error.
-        options: The other arguments of `plica.cli.asking.reading`.
-
-    Yields:
-        The layout; the batches, each with its numbers as a tensor `(B, D)`; and a function that writes rows of cells.
-    """
-    with reading(model, data, **options) as (rows, batches):
-        layout = Layout.of(model, rows, data, out)
-        names, named = model.names_of(rows), model.encoding is not None or rows.names is not None
-        with writing_rows(out, names, rows.row_shape, layout.types, named=named, delimiter=rows.delimiter) as write:
-            yield layout, batches, write

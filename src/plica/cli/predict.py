@@ -1,0 +1,70 @@
+"""`plica predict`: the distribution of one column in each row, given the other cells of the row."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, load, output_option, reading, with_options
+from plica.cli.beside import beside
+from plica.cli.errors import one_line_errors
+from plica.errors import InputError
+from plica.files.rows.write import check_can_write
+from plica.paths import check_is_other
+from plica.tables.answers import predict as predict_rows
+from plica.tables.answers import prediction_names, prediction_types, variable_of
+from plica.tables.reading import naming_impossible
+
+
+def parse_levels(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[float, ...]:
+    """`.05,.5,.95` as numbers.
+
+    Raises:
+        click.BadParameter: A part is no number.
+    """
+    try:
+        return tuple(map(float, value.split(","))) if value else ()
+    except ValueError:
+        raise click.BadParameter(f"{value!r:.60} is no list of numbers; write .05,.5,.95") from None
+
+
+@click.command(short_help="Predict a column of each row of a table.")
+@click.argument("model", type=PATH)
+@click.argument("data", type=PATH)
+@click.option("--column", required=True, metavar="COLUMN", help="The column to predict, by name or number.")
+@click.option(
+    "--quantiles",
+    metavar="LEVELS",
+    callback=parse_levels,
+    help="Quantiles of a column of numbers, dates or times, as .05,.5,.95.",
+)
+@with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
+@one_line_errors
+def predict(
+    model: Path, data: Path, column: str, quantiles: tuple[float, ...], out: Path, device: str, **options: Any
+) -> None:
+    """Write the exact distribution of a column in each row of DATA, given the other cells of the row.
+
+    Of categories: the probability of each, in columns of their names. Of numbers, dates and times: the mean, and one
+    column for each level of --quantiles.
+
+    DATA need not have the column, and cells that are there are not looked at. In the result, columns that the model
+    does not read and the cells of the predicted column come first, except in arrays.
+    """
+    check_can_write(out)
+    check_is_other(out, model, data)
+    loaded = load(model, device)
+    variable = variable_of(loaded, column, "--column ")
+    types = prediction_types(loaded, variable, quantiles)
+    if out.suffix.lower() in (".npy", ".npz") and not set(types) <= {int, float}:
+        raise InputError(f"{out}: arrays hold numbers alone; write predicted dates and times as .csv or .parquet")
+    computed = dict(zip(prediction_names(loaded, variable, quantiles), types, strict=True))
+    unread = loaded.names[variable]
+    with (
+        reading(loaded, data, unread=unread, **options) as (rows, batches),
+        beside(loaded, rows, out, computed, unread=unread) as write,
+    ):
+        for batch, x in batches:
+            with naming_impossible(loaded, batch, x):
+                cells = predict_rows(loaded, x, variable, quantiles)
+            write(batch, cells)

@@ -1,0 +1,38 @@
+"""`CircuitRegressor`: means and exact conditional quantiles given the known features of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from sklearn.base import RegressorMixin
+
+from plica.files.rows.batch import Array
+from plica.sklearn.base import TARGET, CircuitEstimator
+from plica.sklearn.classifier import array_of_frame
+
+
+class CircuitRegressor(RegressorMixin, CircuitEstimator):
+    """A real target by the joint distribution of features and target: features may be missing (NaN).
+
+    Attributes:
+        model_: The model of features and target, a `plica.tables.TableModel` with a column `target`.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows and their targets."""
+        table = self._checked(X, reset=True)
+        cells = self._target(X, y, numeric=True)
+        self.model_ = self._fit_table(table, {"cells": cells, "kind": "real"})
+        return self
+
+    def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:
+        """The mean of each target given the known features, `(N,)`; or its quantiles, `(N, Q)`.
+
+        Args:
+            X: Rows.
+            quantiles: Q levels between 0 and 1.
+        """
+        table = self._checked(X)
+        predicted = array_of_frame(self.model_.predict(TARGET, table, quantiles or ()))
+        return predicted[:, 0] if quantiles is None else predicted[:, 1:]

@@ -1,0 +1,283 @@
+"""What a model of tables answers, for rows of numbers: the command line and Python ask here.
+
+Rows are tensors `(B, D)` with NaN in place of missing cells. Importing this module loads nothing; its functions load
+torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plica.errors import InputError
+from plica.files.columns import bounded, decode
+from plica.files.kinds import Cell
+from plica.files.rows import Batch
+from plica.files.rows.batch import Array, CellType
+from plica.lower.data import column_domains
+from plica.tables.model import Model
+from plica.tables.reading import naming_impossible
+
+if TYPE_CHECKING:
+    import torch
+
+MEAN = "mean"  # the name of the column of means
+_REFERENCE_ROWS, _REFERENCE_BATCH = 1000, 256
+_SHOWN = 20  # columns that a message names
+_TEMPORAL = ("date", "timestamp", "time")
+
+
+def batch_seed(seed: tuple[int, int]) -> int:
+    """A seed for one batch of rows."""
+    return int(np.random.SeedSequence(seed).generate_state(1)[0])
+
+
+def as_array(tensor: torch.Tensor) -> Array:
+    """A tensor as an array of numpy."""
+    array: Array = tensor.detach().cpu().numpy()
+    return array
+
+
+def _sample(model: Model, x: torch.Tensor, seed: int) -> torch.Tensor:
+    from plica.queries import sample
+
+    rows: torch.Tensor = sample(model.circuit, 1, given=x, seed=seed)
+    return rows
+
+
+def _mpe(model: Model, x: torch.Tensor, seed: int) -> torch.Tensor:  # noqa: ARG001
+    from plica.queries import mpe
+
+    rows: torch.Tensor = mpe(model.circuit, x)[0]
+    return rows
+
+
+def _mean(model: Model, x: torch.Tensor, seed: int) -> torch.Tensor:  # noqa: ARG001
+    """The mean of reals, the nearest whole number for counts, the most probable category."""
+    from plica.queries import posterior
+
+    conditionals = posterior(model.circuit, x)
+    filled: torch.Tensor = conditionals.mean.clone()
+    domains = column_domains(model.circuit.symbolic)
+    states = [variable for variable, domain in enumerate(domains) if domain.num_states is not None]
+    integers = [variable for variable, domain in enumerate(domains) if domain.whole and domain.num_states is None]
+    filled[:, integers] = filled[:, integers].round()
+    if states:  # else there may be no probabilities at all
+        filled[:, states] = conditionals.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
+    return filled
+
+
+FILLERS: Mapping[str, Callable[[Model, torch.Tensor, int], torch.Tensor]] = {
+    "mean": _mean,
+    "mpe": _mpe,
+    "sample": _sample,
+}
+"""By the name of a method, a function from rows and a seed to rows without missing cells."""
+
+
+def draw(model: Model, number: int, seed: int, batch: int) -> Iterator[torch.Tensor]:
+    """`number` rows drawn from a model, in batches."""
+    from plica.queries import sample
+
+    for start in range(0, number, batch):
+        yield sample(model.circuit, min(batch, number - start), seed=batch_seed((seed, start // batch)))
+
+
+def completions(
+    model: Model, batches: Iterable[tuple[Batch, torch.Tensor]], number: int, seed: int
+) -> Iterator[tuple[Batch, torch.Tensor, torch.Tensor]]:
+    """Each batch with `number` completions of each row, row by row: the cells, the known numbers, the completed ones.
+
+    Cells and known numbers are repeated `number` times, `(B * number, ...)`.
+    """
+    from plica.queries import sample
+
+    for index, (batch, x) in enumerate(batches):
+        with naming_impossible(model, batch, x):
+            rows = sample(model.circuit, number, given=x, seed=batch_seed((seed, index)))
+        labels = [label for label in batch.labels for _ in range(number)]
+        repeated = Batch(np.repeat(batch.cells, number, axis=0), labels)
+        yield repeated, x.repeat_interleave(number, dim=0), rows
+
+
+def cell_log_likelihoods(model: Model, x: torch.Tensor) -> torch.Tensor:
+    """The logarithm of the probability (or density) of each known cell, given the other known cells of its row.
+
+    That is the log-likelihood of the row less that of the row without the cell: one pass for each column.
+
+    Returns:
+        `(B, D)` in float64; NaN for missing cells, and for a cell of a row that is impossible without it too.
+    """
+    import torch
+
+    from plica.queries import log_likelihood
+
+    with torch.no_grad():
+        x = x.to(torch.float64)
+        whole = log_likelihood(model.circuit, x).to(torch.float64)
+        result = torch.full_like(x, torch.nan)
+        for variable in range(x.shape[1]):
+            is_known = ~x[:, variable].isnan()
+            rows = x[is_known]
+            rows[:, variable] = torch.nan
+            if len(rows):
+                result[is_known, variable] = whole[is_known] - log_likelihood(model.circuit, rows).to(torch.float64)
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparableScore:
+    """A score by which rows with different missing cells compare, as their log-likelihoods do not.
+
+    It is the sum of `cell_log_likelihoods` over the known cells of a row, less what each column has on the average, in
+    units of its standard deviation if cells were independent: about 0 for usual rows, and -3 for unusual ones. The mean
+    alone would not do: columns differ in scale, and it spreads more where fewer cells are known.
+
+    Args:
+        model: The model.
+        mean: `(D,)` the mean of `cell_log_likelihoods` in rows drawn from the model.
+        variance: `(D,)` their variance.
+    """
+
+    model: Model
+    mean: torch.Tensor
+    variance: torch.Tensor
+
+    @staticmethod
+    def of(model: Model) -> ComparableScore:
+        """The score of a model; it takes a thousand draws of a fixed seed."""
+        import torch
+
+        drawn = torch.cat([cell_log_likelihoods(model, x) for x in draw(model, _REFERENCE_ROWS, 0, _REFERENCE_BATCH)])
+        return ComparableScore(model, drawn.mean(dim=0), drawn.var(dim=0, correction=0))
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """The score of rows `(B, D)`: `(B,)`, -inf for impossible rows, NaN for rows without known cells."""
+        import torch
+
+        x = x.to(torch.float64)
+        cells = cell_log_likelihoods(self.model, x)
+        is_known = ~x.isnan()
+        deviation = torch.where(is_known, cells - self.mean, 0.0).sum(dim=1)
+        spread = torch.where(is_known, self.variance, 0.0).sum(dim=1).sqrt()
+        score = deviation / torch.where(spread > 0, spread, 1.0)
+        return torch.where(is_known.any(dim=1), score, torch.nan)
+
+
+def variable_of(model: Model, name: str, where: str = "column ", advice: str = "") -> int:
+    """The variable of a column.
+
+    Args:
+        model: The model.
+        name: The name of the column.
+        where: The beginning of the message.
+        advice: Its end.
+
+    Raises:
+        InputError: The model has no such column.
+    """
+    names = [known.strip() for known in model.names]
+    if name.strip() not in names:
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        raise InputError(f"{where}{name}: the model has no such column; it has {shown}{advice}")
+    return names.index(name.strip())
+
+
+def prediction_names(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[str, ...]:
+    """The columns of a prediction: the categories, or `mean` and the levels of the quantiles.
+
+    Raises:
+        InputError: Quantiles of categories are asked for, or a level is not between 0 and 1.
+    """
+    levels = check_levels(model, variable, quantiles)
+    categories = categories_of(model, variable)
+    return (MEAN, *map(repr, levels)) if categories is None else tuple(map(str, categories))
+
+
+def prediction_types(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[CellType, ...]:
+    """The types of the cells of these columns."""
+    if categories_of(model, variable) is not None:
+        return (float,) * len(prediction_names(model, variable, quantiles))
+    own = model.types[variable]
+    return (float if own is int else own, *(own for _ in quantiles))
+
+
+def predict(
+    model: Model, x: torch.Tensor, variable: int, quantiles: Sequence[float] = ()
+) -> tuple[Sequence[Cell], ...]:
+    """The distribution of a variable given the rest of each row; its own cells are not looked at.
+
+    Args:
+        model: The model.
+        x: Rows `(B, D)`.
+        variable: The variable.
+        quantiles: Levels between 0 and 1, for columns of numbers, dates and times.
+
+    Returns:
+        For each column of `prediction_names` the B cells: probabilities; means and quantiles as values of the column.
+
+    Raises:
+        InputError: A row has probability 0.
+    """
+    import torch
+
+    from plica.queries import posterior, quantile
+
+    with torch.no_grad():
+        x = x.to(torch.float64, copy=True)
+        x[:, variable] = torch.nan
+        conditionals = posterior(model.circuit, x)
+        categories = categories_of(model, variable)
+        if categories is not None:
+            probabilities = as_array(conditionals.probabilities[:, variable, : len(categories)])
+            return tuple(column.tolist() for column in probabilities.T)
+        means = as_array(conditionals.mean[:, variable])
+        values = [as_array(quantile(model.circuit, variable, float(level), given=x)) for level in quantiles]
+    return (_cells(model, variable, means, is_mean=True), *(_cells(model, variable, part) for part in values))
+
+
+def check_levels(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[float, ...]:
+    """The levels of quantiles of a variable.
+
+    Raises:
+        InputError: The column has categories, or a level is not between 0 and 1.
+    """
+    levels = tuple(float(level) for level in quantiles)
+    if levels and categories_of(model, variable) is not None:
+        raise InputError(
+            f"column {model.names[variable]!r} has categories, which have probabilities and no quantiles; "
+            "leave the quantiles out"
+        )
+    for level in levels:
+        if not 0.0 < level < 1.0:
+            raise InputError(f"quantiles: {level:g} is no level; expected numbers above 0 and below 1, such as 0.05")
+    if len(set(levels)) < len(levels):
+        raise InputError(f"quantiles: a level occurs twice in {', '.join(map(repr, levels))}; name each once")
+    return levels
+
+
+def categories_of(model: Model, variable: int) -> tuple[Any, ...] | None:
+    """The categories of a variable, or the numbers of its states; None where it has numbers, dates or times."""
+    if model.encoding is not None:
+        return model.encoding.modelled[variable].categories if model.is_closed(variable) else None
+    states = column_domains(model.circuit.symbolic)[variable].num_states
+    return None if states is None else tuple(range(states))
+
+
+def _cells(model: Model, variable: int, numbers: Array, *, is_mean: bool = False) -> Sequence[Cell]:
+    """Numbers of a variable as cells: dates as dates, the mean of counts and whole numbers with its decimals."""
+    numbers = numbers.astype(str).astype(np.float64) if numbers.dtype == np.float32 else numbers
+    if model.encoding is None:
+        cells: list[Cell] = numbers.tolist()
+        return cells
+    column = model.encoding.modelled[variable]
+    numbers = bounded(column, numbers)
+    if column.kind in _TEMPORAL:
+        return decode(column, np.round(numbers))
+    if is_mean:
+        shifted: list[Cell] = (numbers + column.origin).tolist()
+        return shifted
+    return decode(column, numbers)

@@ -1,0 +1,148 @@
+"""`plica.tables.fit` and `plica.tables.load`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plica.arguments import found
+from plica.errors import DTypeError, InputError
+from plica.extras import require
+from plica.files.columns import is_missing
+from plica.files.datasets import Dataset, of_rows
+from plica.files.infer import MOST_CATEGORIES, MOST_CODES, ColumnRecord, check_records
+from plica.files.kinds import category_of
+from plica.tables.build import build_circuit, compile_circuit, find_device
+from plica.tables.frame_of import as_frame
+from plica.tables.frames import SOURCE, Frame, FrameRows
+from plica.tables.model import Model, open_model
+from plica.tables.recipe import Recipe, choose
+from plica.tables.table_model import TableModel
+from plica.tables.words import in_python_words
+
+if TYPE_CHECKING:
+    from plica.learn.fit import Epoch
+
+_SHOWN = 20  # columns that a message names
+
+
+def fit(
+    data: Any,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    missing: Sequence[str] | str = (),
+    seed: int = 0,
+    device: str = "cpu",
+    dtype: str = "float32",
+    target: str | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    **chosen: Any,
+) -> TableModel:
+    """Fit a model to a table with text, numbers, dates and holes, as `plica train --columns` does.
+
+    A random 14 percent of the rows choose the best epoch; the others are learned from.
+
+    Args:
+        data: A pandas, polars or pyarrow table, a dict of columns, or an array `(N, D)`.
+        columns: The kinds of some columns by name, as in a file of `--columns`: `{"age": "real", "pet": {"kind":
+            "categorical", "categories": ["cat", "dog"]}, "id": "ignored"}`. Other kinds are inferred from the cells, or
+            are `categorical` where the type of the column lists its categories.
+        missing: Text or numbers that mean that a cell is missing, such as "NA" or "-999", beside empty text.
+        seed: The seed of the split, the first weights and the shuffling.
+        device: The device of torch, such as "cpu" or "cuda".
+        dtype: The dtype of weights, "float32" or "float64".
+        target: The name of a column to predict: the model is fitted to the column given the others, above all. None to
+            fit all columns alike.
+        on_epoch: Called after each epoch with its figures.
+        chosen: What the rule of `plica.tables.recipe.choose` must not choose, by the names of `Recipe`: `structure`,
+            `layer`, `units`, `epochs`, `batch`, `learning_rate`.
+
+    Raises:
+        DTypeError: `data` is no table.
+        InputError: A cell does not fit its column, or there are too few rows.
+    """
+    require("torch")
+    frame = as_frame(data)
+    words = (missing,) if isinstance(missing, str) else tuple(map(str, missing))
+    if dtype not in ("float32", "float64"):
+        raise InputError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
+    with in_python_words():
+        records = _of_types(frame, words) | check_records(
+            {str(name).strip(): kind for name, kind in (columns or {}).items()}
+        )
+        table = of_rows(
+            [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
+        )
+        recipe = choose(table, **chosen)
+        return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, target=target, on_epoch=on_epoch)
+
+
+def _fitted(
+    data: Dataset,
+    frame: Frame,
+    recipe: Recipe,
+    *,
+    seed: int,
+    device: str,
+    dtype: str,
+    target: str | None,
+    on_epoch: Any,
+) -> TableModel:
+    import torch
+
+    from plica.tables.fitting import file_options, train
+
+    variable = None if target is None else _variable(data, target)
+    circuit = build_circuit(recipe, data, seed=seed, dtype=dtype)
+    options = file_options(data, dtype)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        compiled = compile_circuit(circuit, options).to(find_device(device))
+        result = train(compiled, data, recipe, seed=seed, target=variable, on_epoch=on_epoch)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    compiled.saved_with = {name: value for name, value in options.items() if name not in ("semiring", "dtype")}
+    return TableModel(Model(compiled.eval(), data.encoding, None), frame.template(), recipe, result)
+
+
+def _variable(data: Dataset, name: str) -> int:
+    """The variable of a column by name."""
+    assert data.encoding is not None, "a table has an encoding"
+    names = [column.name.strip() for column in data.encoding.modelled]
+    if name.strip() not in names:
+        raise InputError(f"target={name!r}: the model has no such column; it has {', '.join(names[:_SHOWN])}")
+    return names.index(name.strip())
+
+
+def _of_types(frame: Frame, words: Sequence[str]) -> dict[str, ColumnRecord]:
+    """The records of columns of a type of categories, unless these are too many for a kind."""
+    records: dict[str, ColumnRecord] = {}
+    most, cells = max(MOST_CODES, min(MOST_CATEGORIES, frame.num_rows // 2)), frame.cells()
+    for position, name in enumerate(frame.names or ()):
+        categories = frame.categories(position)
+        if categories is None or is_missing(cells[:, position], words).all():
+            continue
+        if not categories or not all(isinstance(category, str | int | bool) for category in categories):
+            if len({str(cell) for cell in cells[:, position]}) <= most:
+                records[name] = {"kind": "categorical"}
+        elif len(categories) <= most and len({str(category).strip() for category in categories} - {"", *words}) == len(
+            categories
+        ):
+            records[name] = {"kind": "categorical", "categories": [category_of(category) for category in categories]}
+    return records
+
+
+def load(path: str | os.PathLike[str], *, device: str = "cpu") -> TableModel:
+    """The model of a file that `TableModel.save` or `plica train` wrote.
+
+    Drawn rows are of the first library that is installed: pandas, polars, pyarrow, else lists.
+
+    Raises:
+        FileFormatError: The file is missing, damaged, or of another kind.
+    """
+    require("torch")
+    if not isinstance(path, str | os.PathLike):
+        raise DTypeError(f"plica.tables.load takes a path, {found(path)}")
+    return TableModel(open_model(Path(path), device))

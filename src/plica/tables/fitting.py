@@ -1,0 +1,67 @@
+"""Fits the circuit of a recipe to a data set: the one place that trains models of tables.
+
+Importing this module loads torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from plica.files.datasets import Dataset
+from plica.learn.fit import FitResult, copy_state, fit
+from plica.learn.learners import parse_learner
+from plica.learn.predicting import Predicting
+from plica.tables.recipe import Recipe
+
+if TYPE_CHECKING:
+    from plica.backend.torch.circuits import TorchCircuit
+
+
+def train(
+    model: TorchCircuit,
+    data: Dataset,
+    recipe: Recipe,
+    *,
+    seed: int,
+    target: int | None = None,
+    **running: Any,
+) -> FitResult:
+    """Fit a model to the training rows; the best state by the validation rows stays in it.
+
+    Args:
+        model: The compiled circuit of the recipe.
+        data: The data set.
+        recipe: How to fit.
+        seed: The seed of the shuffling.
+        target: A variable that the model is to predict; None to fit all alike. With a target the objective is the
+            log-likelihood of the target given the others, and a share of that of the others.
+        running: `checkpoint`, `resume`, `on_batch`, `on_epoch` of `plica.learn.fit`.
+    """
+    result = fit(
+        model if target is None else Predicting(model, target),
+        data.train,
+        data.valid,
+        learner=parse_learner(recipe.learner, rate=recipe.learning_rate),
+        epochs=recipe.epochs,
+        batch=recipe.batch,
+        patience=recipe.patience,
+        min_delta=recipe.min_delta,
+        seed=seed,
+        **running,
+    )
+    return result if target is None else replace(result, best_state=copy_state(model))
+
+
+def file_options(data: Dataset, dtype: str) -> dict[str, Any]:
+    """The entries of a model file beside structure and weights."""
+    options: dict[str, Any] = {
+        "semiring": "lse-sum",
+        "dtype": dtype,
+        "image_shape": data.shape,
+        "num_values": data.num_values,
+        "data": data.name,
+    }
+    if data.encoding is not None:
+        options["encoding"] = data.encoding.as_json()
+    return options

@@ -1,0 +1,52 @@
+"""The table of a user, whatever it is: a frame of a library, a dict of columns, or an array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from plica.arguments import found
+from plica.tables.frames import Frame
+from plica.tables.plain_frames import ArrayFrame, ColumnsFrame
+
+_ACCEPTED = "a pandas, polars or pyarrow table, a dict of columns, or an array (N, D)"
+
+
+def as_frame(data: Any) -> Frame:
+    """A table of a user.
+
+    Raises:
+        DTypeError: It is no table.
+        ShapeError: Its columns differ in length, or an array has not two axes.
+        InputError: Two columns have one name, or a column has none.
+    """
+    frame: Frame
+    if isinstance(data, Frame):
+        return data
+    if isinstance(data, Mapping):
+        frame = ColumnsFrame(data)
+    elif isinstance(data, np.ndarray):
+        frame = ArrayFrame(data)
+    else:
+        from plica.tables.library_frames import library_frame
+
+        frame = library_frame(data, f"expected {_ACCEPTED}, {found(data)}")
+    frame.check()
+    return frame
+
+
+def drawn_frame(names: Sequence[str]) -> Frame:
+    """An empty table of the first library that is installed, else of lists: drawn rows are of its kind.
+
+    Args:
+        names: The names of its columns.
+    """
+    library = next((name for name in ("pandas", "polars", "pyarrow") if find_spec(name) is not None), None)
+    if library is None:
+        return ColumnsFrame({name: [] for name in names})
+    from plica.tables.library_frames import empty_frame
+
+    return empty_frame(library, names)

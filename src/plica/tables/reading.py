@@ -1,0 +1,103 @@
+"""Rows of a table as tensors, a batch at a time; what a model says of cells that it does not know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from plica.errors import InputError
+from plica.files.kinds import TableColumn
+from plica.files.rows import Batch
+from plica.tables.model import Model
+
+if TYPE_CHECKING:
+    import torch
+
+    from plica.files.rows import RowFile
+
+_SHOWN = 3  # categories that a warning names
+
+
+class Unknown:
+    """Counts categories that a model has never seen.
+
+    Args:
+        source: The name of the file or frame.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def __call__(self, column: TableColumn, cell: Any) -> None:
+        """Count a cell."""
+        self._seen[column.name, str(cell)] += 1
+
+    def message(self, advice: str) -> str | None:
+        """One line that says how many there were and how to refuse them; None if there were none."""
+        if not self._seen:
+            return None
+        shown = ", ".join(f"{cell!r:.40} in column {name!r:.40}" for (name, cell), _ in self._seen.most_common(_SHOWN))
+        total, more = sum(self._seen.values()), ", ..." if len(self._seen) > _SHOWN else ""
+        return (
+            f"{self._source}: {total:,} cell{'s have' if total > 1 else ' has'} a category that the "
+            f"model has never seen ({shown}{more}), read as missing; to refuse such cells, pass {advice}"
+        )
+
+
+def read_batches(
+    model: Model, rows: RowFile, size: int, *, unknown: Unknown | None, unread: str | None = None
+) -> Iterator[tuple[Batch, torch.Tensor]]:
+    """The batches of a table, each with its rows as a tensor `(B, D)` on the model's device.
+
+    Args:
+        model: The model.
+        rows: The file or frame.
+        size: Rows of a batch.
+        unknown: Counts categories that the model has never seen, which are read as missing; None refuses them.
+        unread: A column that need not be in the table, and all of whose cells count as missing.
+
+    Raises:
+        InputError: The table has other columns; a cell does not fit its column.
+    """
+    import torch
+
+    read = model.reader(rows, unknown=unknown, unread=unread)
+    for part in rows.batches(size):
+        yield part, torch.from_numpy(read(part)).to(model.circuit.leaves.device)
+
+
+@contextmanager
+def naming_impossible(model: Model, batch: Batch, x: torch.Tensor) -> Iterator[None]:
+    """Where a query refuses a row that the model cannot have, the error names its place in the table and the cell.
+
+    Args:
+        model: The model.
+        batch: The rows as they lie in the table.
+        x: `(B, D)` their numbers.
+
+    Raises:
+        InputError: A row has a probability of 0.
+    """
+    try:
+        yield
+    except InputError as error:
+        import torch
+
+        from plica.queries import log_likelihood
+
+        x = x.to(torch.float64)
+        bad = torch.isinf(log_likelihood(model.circuit, x)).nonzero()
+        if not len(bad):
+            raise
+        row = int(bad[0])
+        alone = torch.full((x.shape[1], x.shape[1]), torch.nan, dtype=x.dtype, device=x.device)
+        alone.diagonal().copy_(x[row])
+        column = int(log_likelihood(model.circuit, alone).argmin())
+        shown = f"column {model.names[column]!r}: {x[row, column].item():g} is least likely there"
+        raise InputError(
+            f"{batch.labels[row]}: the model gives the row a probability of 0, so that nothing can be filled in; "
+            f"{shown}; correct the cell, or leave it empty where the value is not known"
+        ) from error

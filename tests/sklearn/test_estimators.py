@@ -1,0 +1,109 @@
+"""The estimators keep scikit-learn's contract, and answer what the models below them answer."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from plica.errors import InputError
+from plica.sklearn import CircuitClassifier, CircuitDensity, CircuitImputer, CircuitRegressor
+
+ESTIMATORS: Any = (CircuitDensity, CircuitClassifier, CircuitRegressor, CircuitImputer)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_checks_of_scikit_learn_pass(estimator: Any) -> None:
+    results = check_estimator(estimator(), on_fail=None)
+    assert [check["check_name"] for check in results if check["status"] == "failed"] == []
+    assert sum(check["status"] == "passed" for check in results) > 40
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two groups of rows with holes, their groups, and a target that depends on them."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 2, 150)
+    X = rng.normal(size=(150, 3)) + 4.0 * groups[:, None]
+    y = 10.0 * groups + rng.normal(size=150)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    return X, groups, y
+
+
+def test_a_classifier_takes_holes_anywhere(rows: Any) -> None:
+    X, groups, _ = rows
+    labels = np.where(groups == 1, "b", "a")
+    classifier = CircuitClassifier(units=4, epochs=30).fit(X, labels)
+    probabilities = classifier.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-5)
+    is_known = ~np.isnan(X).all(axis=1)
+    assert (classifier.predict(X) == labels)[is_known].mean() > 0.9
+    nothing = classifier.predict_proba(np.full((1, 3), np.nan))
+    assert 0.2 < nothing[0, 0] < 0.8
+
+
+def test_quantiles_of_a_regressor(rows: Any) -> None:
+    X, _, y = rows
+    regressor = CircuitRegressor(units=4, epochs=60).fit(X, y)
+    assert regressor.score(X, y) > 0.6
+    low, median, high = regressor.predict(X, quantiles=[0.05, 0.5, 0.95]).T
+    assert (low <= median).all()
+    assert (median <= high).all()
+    assert 0.75 < ((low <= y) & (y <= high)).mean() < 1.0
+    assert regressor.predict(X, quantiles=[0.5]).shape == (150, 1)
+
+
+def test_imputers(rows: Any) -> None:
+    X, _, _ = rows
+    missing = np.isnan(X)
+    for method in ("mean", "mpe", "sample"):
+        full = CircuitImputer(units=2, epochs=2, method=method).fit_transform(X)
+        assert not np.isnan(full).any()
+        np.testing.assert_array_equal(full[~missing], X[~missing])
+    imputer = CircuitImputer(units=2, epochs=2).fit(X)
+    first, second, third = imputer.transform_many(X, 3)
+    np.testing.assert_array_equal(first[~missing], X[~missing])
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(second, third)
+    np.testing.assert_array_equal(imputer.transform_many(X, 3)[2], third)
+
+
+def test_a_density_goes_on_learning_and_names_outliers(rows: Any) -> None:
+    X, _, _ = rows
+    density = CircuitDensity(units=2, epochs=3, contamination=0.2).fit(X)
+    assert (density.predict(X) == -1).mean() == pytest.approx(0.2, abs=0.01)
+    assert density.predict(np.array([[500.0, 0.0, 0.0]])) == [-1]
+    before = density.score(X)
+    density.set_params(random_state=1).partial_fit(X)
+    assert density.score(X) > before
+    assert density.sample(4).shape == (4, 3)
+    np.testing.assert_array_equal(density.sample(4, random_state=2), density.sample(4, random_state=2))
+    with pytest.raises(InputError, match="expected a share above 0"):
+        CircuitDensity(contamination=0.7).fit(X)
+
+
+def test_pipelines_grids_and_clones(rows: Any) -> None:
+    X, groups, _ = rows
+    pipeline = make_pipeline(CircuitImputer(units=2, epochs=1), CircuitClassifier(units=2, epochs=1))
+    assert clone(pipeline).fit(X, groups).predict(X).shape == (150,)
+    grid = GridSearchCV(CircuitClassifier(epochs=1), {"units": [1, 2]}, cv=2).fit(X, groups)
+    assert grid.best_params_["units"] in (1, 2)
+
+
+def test_frames_of_text_and_numbers() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"pet": rng.choice(["cat", "dog"], 60), "x": rng.normal(size=60)}).mask(
+        rng.random((60, 2)) < 0.2
+    )
+    full = CircuitImputer(units=2, epochs=1).fit(frame).transform(frame)
+    assert list(full.columns) == ["pet", "x"]
+    assert not full.isna().any().any()
+    classifier = CircuitClassifier(units=2, epochs=1).fit(frame, rng.integers(0, 3, 60))
+    assert classifier.predict_proba(frame).shape == (60, 3)
+    assert CircuitDensity(units=2, epochs=1).fit(frame).score_samples(frame).shape == (60,)
