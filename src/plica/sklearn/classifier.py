@@ -39,7 +39,8 @@ class CircuitClassifier(ClassifierMixin, CircuitEstimator):
     def predict(self, X: Any) -> Array:
         """The most probable class of each row."""
         probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        predicted: Array = self.classes_[probabilities.argmax(axis=1)]
+        return predicted
 
 
 def array_of_frame(frame: Any) -> Array:

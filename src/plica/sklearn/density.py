@@ -75,7 +75,8 @@ class CircuitDensity(OutlierMixin, DensityMixin, CircuitEstimator):
     def score_samples(self, X: Any) -> Array:
         """The log-likelihood of each row, `(N,)`; missing cells are summed out."""
         table = self._checked(X)
-        return self.model_.score(table)
+        scores: Array = self.model_.score(table)
+        return scores
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's convention
         """The mean log-likelihood of rows."""
