@@ -19,8 +19,10 @@ LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the lib
     "llvmlite": ("llvmlite", "loops"),
     "matplotlib": ("matplotlib", "draw"),
     "pyarrow": ("pyarrow", "parquet"),
+    "pydataset": ("pydataset", "bench"),
     "pysdd": ("pysdd", "logic"),
     "sklearn": ("scikit-learn", "digits"),
+    "statsmodels": ("statsmodels", "bench"),
     "torch": ("PyTorch", "torch"),
     "ziglang": ("ziglang", "native"),
 }
