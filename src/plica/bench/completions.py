@@ -50,8 +50,8 @@ class Filled(Completion):
         """The values."""
         return self._values
 
-    def log_probability(self, position: int, rows: Array, values: Array) -> None:  # noqa: ARG002
+    def log_probability(self, position: int, rows: Array, values: Array) -> None:
         """None: such methods have no distribution."""
 
-    def interval(self, position: int, rows: Array, low: float, high: float) -> None:  # noqa: ARG002
+    def interval(self, position: int, rows: Array, low: float, high: float) -> None:
         """None: such methods have no distribution."""

@@ -36,9 +36,7 @@ class PlicaTables(Method):
             for column in table.columns
             if column.categories
         }
-        numbers = {
-            table.columns[position].name: "real" for position in table.numeric if not table.is_whole(position)
-        }
+        numbers = {table.columns[position].name: "real" for position in table.numeric if not table.is_whole(position)}
         return tables.fit(frame_of(table), columns={**kinds, **numbers}, seed=seed, **self.chosen)
 
 

@@ -160,7 +160,7 @@ def _of_csv(text: str, categories: Sequence[str], without: Sequence[str], most_r
         chosen = np.random.default_rng(0).choice(len(rows), most_rows, replace=False)
         rows = [rows[row] for row in np.sort(chosen)]
     columns = zip(*([cell if cell != "NA" else "" for cell in row] for row in rows if row), strict=True)
-    cells = {name.strip(): cells for name, cells in zip(names, columns, strict=True)}
+    cells = {name.strip(" '"): cells for name, cells in zip(names, columns, strict=True)}
     return table_of({name: column for name, column in cells.items() if name not in without}, categories)
 
 
