@@ -65,8 +65,8 @@ def test_classifiers_find_the_cluster(share: float) -> None:
 
 def write_set(folder: Path, name: str) -> None:
     bits = np.random.default_rng(0).integers(2, size=(60, 9))
-    packed = {part: np.packbits(bits[rows], axis=1) for part, rows in (("train", slice(40)), ("valid", slice(40, 50)))}
-    np.savez(folder / f"debd_{name}.npz", test=np.packbits(bits[50:], axis=1), num_variables=9, **packed)
+    train, valid, test = (np.packbits(rows, axis=1) for rows in np.split(bits, [40, 50]))
+    np.savez(folder / f"debd_{name}.npz", train=train, valid=valid, test=test, num_variables=np.array(9))
 
 
 def test_binary_sets_are_learned_as_the_command_does(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from plica.bench.figures import measure
 from plica.bench.imputers import Imputer, MeanMode, nearest
 from plica.bench.sets import SETS, Array, Column, MixedTable, table_of
 from plica.bench.tables import hide, mean_figure, summary, trials
+from plica.extras import require
 
 NAN = math.nan
 PETS = table_of({"size": [1.0, 2.0, 3.5, 6.0], "pet": ["cat", "dog", "cat", ""], "legs": ["4", "4", "2", None]})
@@ -70,7 +71,7 @@ class Known(Completion):
         return np.log([0.25] * len(rows)) if position == 1 else norm(2.0, 3.0).logpdf(values)
 
     def interval(self, position: int, rows: Array, low: float, high: float) -> tuple[Array, Array]:
-        assert (low, high) == (0.05, 0.95)
+        assert (position, low, high) == (0, 0.05, 0.95)
         return np.full(len(rows), 0.0), np.full(len(rows), 4.0)
 
 
@@ -105,18 +106,18 @@ def test_the_error_of_the_mean_is_one_and_its_categories_the_most_frequent() -> 
     assert found.covered is not None
     assert abs(found.covered - 0.9) < 0.07
     rows = np.arange(3)
-    shares = np.exp(completion.log_probability(1, rows, np.arange(3.0)))
+    logarithms = completion.log_probability(1, rows, np.arange(3.0))
+    assert logarithms is not None
+    shares = np.exp(logarithms)
     counts = np.bincount(holed.values[~hidden[:, 1], 1].astype(int)) + 1
     np.testing.assert_allclose(shares, counts / counts.sum())
 
 
 def test_nearest_neighbours_are_those_of_scikit_learn() -> None:
-    from sklearn.impute import KNNImputer
-
     values = np.random.default_rng(0).normal(3, 2, (40, 3))
     values[np.random.default_rng(1).random(values.shape) < 0.2] = NAN
     mean, stddev = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
-    expected = KNNImputer().fit_transform((values - mean) / stddev) * stddev + mean
+    expected = require("sklearn.impute").KNNImputer().fit_transform((values - mean) / stddev) * stddev + mean
     table = MixedTable((Column("a"), Column("b"), Column("c")), values)
     np.testing.assert_allclose(Imputer(nearest).complete(table, 0).filled(), expected, atol=1e-12)
 

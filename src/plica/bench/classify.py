@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -41,7 +41,7 @@ class Classifier(ABC):
 class PlicaClassifier(Classifier):
     """The exact conditional distribution by a model of all columns."""
 
-    method: PlicaTables = PlicaTables()
+    method: PlicaTables = field(default_factory=PlicaTables)
 
     def probabilities(self, train: MixedTable, test: MixedTable, target: int, seed: int) -> Array:
         """By `TableModel.predict`."""

@@ -33,7 +33,8 @@ class _Marginals(Completion):
     def log_probability(self, position: int, rows: Array, values: Array) -> Array:  # noqa: ARG002
         """By the normal density, or the shares of categories with one imaginary row for each."""
         if self._table.columns[position].categories:
-            return np.log(self._shares(position))[values.astype(np.int64)]
+            logarithms: Array = np.log(self._shares(position))[values.astype(np.int64)]
+            return logarithms
         return log_normal(values, self._mean[position], self._stddev[position])
 
     def interval(self, position: int, rows: Array, low: float, high: float) -> tuple[Array, Array]:

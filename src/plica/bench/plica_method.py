@@ -61,11 +61,13 @@ class TableCompletion(Completion):
         column = self._table.columns[position]
         answer = self._model.predict(column.name, self._frame(rows))
         if column.categories:
-            return probabilities_of(answer, column.categories).argmax(axis=1).astype(np.float64)
+            best: Array = probabilities_of(answer, column.categories).argmax(axis=1)
+            return best
         if "mean" in answer:
             return np.asarray(answer["mean"], dtype=np.float64)
         levels = np.array([float(name) for name in answer])  # numbers that were taken for categories
-        return np.array(list(answer.values()), dtype=np.float64).T @ levels
+        means: Array = np.array(list(answer.values()), dtype=np.float64).T @ levels
+        return means
 
     def log_probability(self, position: int, rows: Array, values: Array) -> Array:
         """The log-likelihood of the row with the value, less that without it."""
@@ -81,7 +83,8 @@ class TableCompletion(Completion):
         if self._model.columns[name] in ("categorical", "boolean"):
             return None
         answer = self._model.predict(name, self._frame(rows), (low, high))
-        return tuple(np.asarray(answer[str(level)], dtype=np.float64) for level in (low, high))
+        lower, upper = (np.asarray(answer[str(level)], dtype=np.float64) for level in (low, high))
+        return lower, upper
 
     def _frame(self, rows: Array) -> dict[str, list[Any]]:
         return frame_of(self._table.replaced(self._table.values[rows]))

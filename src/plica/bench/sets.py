@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plica.extras import LIBRARIES, require
 
-Array = NDArray[np.float64]
+Array: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class MixedTable:
     values: Array
 
     def __post_init__(self) -> None:
-        assert self.values.ndim == 2 and self.values.shape[1] == len(self.columns), "a value for each column"
+        assert self.values.shape[1:] == (len(self.columns),), "a value for each column"
 
     @property
     def numeric(self) -> list[int]:

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from plica.cli.errors import one_line_errors
-from plica.cli.report import versions
 from plica.errors import InputError
 from plica.extras import require
 from plica.paths import check_is_target, replacing
@@ -133,6 +132,8 @@ def _numbers(option: str, text: str, read: Callable[[str], Any], low: float, hig
 def _write(out: Path | None, figures: dict[str, Any]) -> None:
     if out is None:
         return
+    from plica.cli.report import versions  # loads torch
+
     with replacing(out) as temporary:
         temporary.write_text(json.dumps({"versions": versions(), **figures}, indent=1) + "\n", "utf-8")
     click.echo(f"wrote {out}")
