@@ -47,7 +47,8 @@ class _Marginals(Completion):
         column = self._table.values[:, position]
         codes = column[~np.isnan(column)].astype(np.int64)
         counts = np.bincount(codes, minlength=len(self._table.columns[position].categories)) + 1.0
-        return counts / counts.sum()
+        shares: Array = counts / counts.sum()
+        return shares
 
 
 @final
