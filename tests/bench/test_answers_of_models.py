@@ -27,6 +27,7 @@ def mixed() -> MixedTable:
     return MixedTable((Column("x"), Column("n"), Column("k", ("no", "so"))), values)
 
 
+@pytest.mark.full
 def test_answers_are_those_of_the_posterior() -> None:
     table = mixed()
     hidden = np.random.default_rng(1).random(table.values.shape) < 0.3
