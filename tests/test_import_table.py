@@ -48,14 +48,15 @@ LEVELS = {
     "queries": 10,
     "utils": 10,
     "tables": 11,
-    "cli": 12,
-    "sklearn": 12,
-    "__init__": 13,  # the public names, nothing else
+    "bench": 12,
+    "cli": 13,
+    "sklearn": 13,
+    "__init__": 14,  # the public names, nothing else
 }
 Folders = tuple[str, ...]
 # (package, folders that may import it, folders that may import it within a function alone)
 OPTIONAL = (
-    ("torch", ("backend/torch", "learn"), ("cli", "tables")),
+    ("torch", ("backend/torch", "learn"), ("bench", "cli", "tables")),
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", ("sklearn",), ("files", "templates")),
     ("array_api_compat", ("eager", "constants", "frontend"), ()),

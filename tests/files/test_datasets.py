@@ -16,7 +16,7 @@ def save(path: Path, values: object) -> Path:
 
 
 def test_digits_are_split_as_documented() -> None:
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+    from sklearn.datasets import load_digits
 
     data = digits()
     assert (len(data.train), len(data.valid), len(data.test)) == (1297, 250, 250)

@@ -2,6 +2,7 @@
 
 import click
 
+from plica.cli.bench import bench
 from plica.cli.complete import complete
 from plica.cli.export import export
 from plica.cli.inspect import inspect
@@ -38,5 +39,5 @@ def main() -> None:
     """
 
 
-for command in (train, show, score, marginal, complete, sample, predict, export, run, inspect):
+for command in (train, show, score, marginal, complete, sample, predict, export, run, inspect, bench):
     main.add_command(command)
