@@ -325,7 +325,7 @@ def _maximizer(
     stddev = xp.sqrt(variance)
     unit = xp.eye(total.shape[-1], dtype=total.dtype)
     correlation = covariance / (stddev[..., :, None] * stddev[..., None, :]) * (1.0 - unit) + unit
-    least = xp.min(xp.linalg.eigvalsh(correlation), axis=-1)[..., None, None]
+    least = xp.linalg.eigvalsh(correlation)[..., :1, None]
     shift = xp.clip(_LEAST_EIGENVALUE - least, 0.0, None)
     factor = xp.linalg.cholesky((correlation + shift * unit) / (1.0 + shift))
     return {"mean": mean, "scale_tril": stddev[..., :, None] * factor}
