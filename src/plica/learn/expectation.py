@@ -69,6 +69,12 @@ class Statistics:
         """All numbers times a factor."""
         return self.combined(self, lambda a, _: a * factor)
 
+    def moved_to(self, other: Statistics, share: float) -> Statistics:
+        """A share of the way from these to others; the gradients of the others."""
+        pairs = zip(self.groups, other.groups, strict=True)
+        groups = tuple({name: mine[name].lerp(theirs[name], share) for name in mine} for mine, theirs in pairs)
+        return Statistics(groups, other.num_rows, other.log_likelihood, other.gradients)
+
     def state(self) -> dict[str, Any]:
         """Tensors and numbers, for a checkpoint."""
         return {
