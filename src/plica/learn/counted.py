@@ -168,8 +168,7 @@ class CountedCircuit:
         assert isinstance(layer, TabulatedLayer), "a site of states"
         count = int(layer.domain.num_states or 0)
         logits = Parameter.from_input(self._logs(site, (layer.num_output_units, count)))
-        if getattr(layer, "normalized", False):
-            logits = Parameter.from_unary(CountedLogSoftmaxParameter(logits.shape), logits)
+        logits = Parameter.from_unary(CountedLogSoftmaxParameter(logits.shape), logits)
         return CategoricalLayer(layer.scope, layer.num_output_units, num_categories=count, logits=logits)
 
     def _logs(self, site: Site, shape: tuple[int, ...]) -> TensorParameter | ReferenceParameter:

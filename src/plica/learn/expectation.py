@@ -137,7 +137,7 @@ class Group:
 
     def expected(self, x: Tensor, flows: Mapping[Layer, Tensor]) -> dict[str, Tensor]:
         """The expected statistics of rows `(B, D)`: those of layers that share a site are added."""
-        rule = _closed_form(self.layer).expected
+        rule = _closed_form(self.layer).expected or _count_states
         params = Params.of(eager, {name: graph.value().to(_WIDE) for name, graph in self._evaluated.items()})
         shared = max(len(site.layers) for site in self.sites)
         total: dict[str, Tensor] = {}
@@ -183,6 +183,15 @@ class Group:
 
 def _closed_form(layer: Layer) -> Any:
     return LAYER_ROWS[type(layer)].closed_form  # type: ignore[union-attr]  # a layer of a site
+
+
+def _count_states(
+    xp: Any, layer: Any, params: Any, x: Tensor, missing: Tensor, weights: Tensor  # noqa: ARG001
+) -> dict[str, Tensor]:
+    """The expected counts of states `(F, K, C)`, from the flows of rows."""
+    states = torch.arange(layer.domain.num_states, device=x.device)
+    chosen = (x == states) & ~missing  # (F, B, C)
+    return {"states": weights.mT @ chosen.to(weights.dtype)}
 
 
 def _state_table(layer: Layer) -> tuple[Parameter, bool]:

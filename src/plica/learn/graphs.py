@@ -154,6 +154,9 @@ class Graphs:
             if isinstance(dereferenced(node), ConstantParameter)
         }
 
+        self._depends = self._dependence()
+        self._reads_operands = any(isinstance(node, SumParameter | HadamardParameter) for node in self.first.nodes)
+
     def values(self) -> dict[Any, Tensor]:
         """The value `(F, *shape)` of every node."""
         values: dict[Any, Tensor] = {}
@@ -205,8 +208,8 @@ class Graphs:
         A node gets a target and the mask of entries that matter. In a sum of two inputs each entry depends on one alone.
         """
         inputs = self.first.node_inputs
-        depends = self._dependence()
-        values = None if target is None else self.values()
+        depends = self._depends
+        values = None if target is None or not self._reads_operands else self.values()
         first = torch.zeros(()) if target is None else target
         pending: dict[Any, list[tuple[Tensor, np.ndarray]]] = {
             self.first.output: [(first, depends[self.first.output])]
@@ -248,7 +251,7 @@ class Graphs:
         """The targets of a node's inputs."""
         if isinstance(node, FlattenParameter):
             shape = (-1, *node.in_shape)
-            return [(children[0], value if values is None else value.reshape(shape), mask.reshape(shape))]
+            return [(children[0], value.reshape(shape) if value.ndim else value, mask.reshape(shape))]
         if isinstance(node, SumParameter | HadamardParameter):
             sent = []
             a, b = children
@@ -268,7 +271,7 @@ class Graphs:
             return None
         if not mask.all() and isinstance(node, SoftmaxParameter | LogSoftmaxParameter):
             return None
-        return [(children[0], value if values is None else node.inverse(torch, value), mask)]
+        return [(children[0], node.inverse(torch, value), mask)]
 
     def _dependence(self) -> dict[Any, np.ndarray]:
         """Which entries of every node depend on a tensor: `(F, *shape)` booleans."""

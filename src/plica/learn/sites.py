@@ -40,7 +40,7 @@ class Kind(Enum):
 
     Attributes:
         WEIGHT: The terms of sums.
-        STATES: The states of a variable.
+        STATES: The states of a variable, of units that sum to 1.
         ROWS: Sums over rows, weighted with the flow of each unit.
     """
 
@@ -138,7 +138,9 @@ def _site(layer: Layer, tensors: Tensors) -> Site:
     }
     row = LAYER_ROWS[type(layer)]
     assert isinstance(row, InputRow) and not isinstance(row.closed_form, Unsupported), "_reason has seen it"
-    return Site(Kind.STATES if row.closed_form.expected is None else Kind.ROWS, learned)
+    # the total of a table that is not normalized has derivatives too, which would count rows that lack the variable
+    is_table = row.closed_form.expected is None and getattr(layer, "normalized", False)
+    return Site(Kind.STATES if is_table else Kind.ROWS, learned)
 
 
 def numbers_of(weight: Parameter) -> Parameter:
