@@ -34,6 +34,7 @@ from plica.symbolic.parameters import Parameter, TensorParameter
 from plica.symbolic.semirings import Params
 
 _WIDE = torch.float64
+_LEAST_LOG = -80.0  # of a probability, where long steps are taken: far from where float32 ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,10 @@ class Group:
             total = {name: total[name] + sums[name] if total else sums[name] for name in sums}
         return total
 
-    def maximize(self, statistics: Mapping[str, Tensor], pseudocount: float) -> None:
+    def maximize(self, statistics: Mapping[str, Tensor], pseudocount: float, step: float = 1.0) -> None:
         """Give the leaves the numbers that make statistics most likely; units that nothing chose keep theirs."""
+        if step != 1.0 and self.kind is not Kind.ROWS:
+            statistics, pseudocount = self._relaxed(statistics, pseudocount, step), 0.0
         if self.kind is Kind.WEIGHT:
             counts = statistics["weight"]
             smoothed = counts + pseudocount / counts.shape[-1]
@@ -173,6 +176,14 @@ class Group:
             while chosen.ndim > target.ndim:
                 chosen = chosen[..., 0]
             self._set(name, target, chosen)
+
+    def _relaxed(self, statistics: Mapping[str, Tensor], pseudocount: float, step: float) -> dict[str, Tensor]:
+        """Counts whose shares are `step` times as far from those of the model, in logarithms."""
+        ((name, counts),) = statistics.items()
+        total = counts.sum(-1, keepdim=True)
+        before = self.logarithms().log_softmax(-1)
+        after = (counts + pseudocount / counts.shape[-1]).log().nan_to_num(neginf=_LEAST_LOG).log_softmax(-1)
+        return {name: total * torch.lerp(before.clamp(min=_LEAST_LOG), after, step).softmax(-1)}
 
     def _set(self, name: str, target: Tensor, chosen: Tensor) -> None:
         graph = self.graphs[name]
@@ -282,16 +293,17 @@ class Expectation:
         )
 
     @torch.no_grad()
-    def maximize(self, statistics: Statistics, pseudocount: float) -> None:
+    def maximize(self, statistics: Statistics, pseudocount: float, step: float = 1.0) -> None:
         """Give every leaf with a closed form the numbers that make statistics most likely.
 
         Args:
             statistics: As of `of`, maybe added up over parts of the rows.
             pseudocount: Imaginary rows for each distribution: spread evenly over states and terms of sums; of numbers,
                 with the mean and the variance of the whole layer.
+            step: How far the logarithms of weights and states go, in multiples of the way to these numbers.
         """
         for group, numbers in zip(self.groups, statistics.groups, strict=True):
-            group.maximize(numbers, pseudocount)
+            group.maximize(numbers, pseudocount, step)
 
 
 def check_model(model: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import torch
@@ -14,18 +15,28 @@ from plica.learn.expectation import Expectation, Statistics
 from plica.learn.learners.base import Plan
 
 
-def check_number(owner: str, name: str, value: Any, *, above: float | None = None, most: float | None = None) -> None:
-    """Raise unless a setting is a number of at least 0, or above a bound, and at most another.
+def check_number(
+    owner: str, name: str, value: Any, *, least: float = 0.0, above: float | None = None, below: float = inf
+) -> None:
+    """Raise unless a setting is a number in a range.
+
+    Args:
+        owner: The class of the setting.
+        name: The setting.
+        value: Its value.
+        least: The least number that it may be.
+        above: What it must be above, in place of `least`.
+        below: What it must be below.
 
     Raises:
         InputError: It is none.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not (value >= 0 if above is None else value > above) or not value < float("inf"):
-        least = "at least 0" if above is None else f"above {above:g}"
-        raise InputError(f"{owner}: {name} must be a finite number {least}, found {shown(value)}")
-    if most is not None and value > most:
-        raise InputError(f"{owner}: {name} must be at most {most:g}, found {shown(value)}")
+    if is_number and (value >= least if above is None else value > above) and value < below:
+        return
+    lower = f"at least {least:g}" if above is None else f"above {above:g}"
+    upper = "" if below == inf else f" and below {below:g}"
+    raise InputError(f"{owner}: {name} must be a finite number {lower}{upper}, found {shown(value)}")
 
 
 class Maximization:

@@ -7,6 +7,7 @@ StepwiseEM(start=0.5, end=0.02, pseudocount=1.0)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nextafter
 from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
@@ -46,7 +47,7 @@ class StepwiseEM(Learner):
 
     def __init__(self, start: float = 0.5, end: float = 0.02, pseudocount: float = 1.0) -> None:
         for name, value in (("start", start), ("end", end)):
-            check_number("StepwiseEM", name, value, above=0.0, most=1.0)
+            check_number("StepwiseEM", name, value, above=0.0, below=nextafter(1.0, 2.0))
         check_number("StepwiseEM", "pseudocount", pseudocount)
         # `start` is a method of learners, so that the field has another name
         for name, value in (("first_share", start), ("last_share", end), ("pseudocount", pseudocount)):
