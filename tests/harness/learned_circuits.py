@@ -78,19 +78,19 @@ INPUTS: dict[str, tuple[Callable[[Any, int, int], InputLayer], Callable[[Any, in
         lambda rng, v, k: EmbeddingLayer([v], k, num_states=3, weight=shares(rng, (k, 3), "direct")),
         lambda rng, n: rng.integers(3, size=n),
     ),
-    "bernoulli": (lambda rng, v, k: BernoulliLayer([v], k), lambda rng, n: rng.integers(2, size=n)),
+    "bernoulli": (lambda _, v, k: BernoulliLayer([v], k), lambda rng, n: rng.integers(2, size=n)),
     "bernoulli of probabilities": (
         lambda rng, v, k: BernoulliLayer([v], k, probs=leaf(rng.uniform(0.1, 0.9, k))),
         lambda rng, n: rng.integers(2, size=n),
     ),
-    "binomial": (lambda rng, v, k: BinomialLayer([v], k, total_count=4), lambda rng, n: rng.integers(5, size=n)),
-    "gaussian": (lambda rng, v, k: GaussianLayer([v], k), lambda rng, n: 1.0 + 2.0 * rng.normal(size=n)),
-    "log-normal": (lambda rng, v, k: LogNormalLayer([v], k), lambda rng, n: np.exp(rng.normal(size=n))),
-    "exponential": (lambda rng, v, k: ExponentialLayer([v], k), lambda rng, n: rng.exponential(2.0, n)),
-    "poisson": (lambda rng, v, k: PoissonLayer([v], k), lambda rng, n: rng.poisson(2.0, n)),
-    "geometric": (lambda rng, v, k: GeometricLayer([v], k), lambda rng, n: rng.geometric(0.4, n) - 1),
+    "binomial": (lambda _, v, k: BinomialLayer([v], k, total_count=4), lambda rng, n: rng.integers(5, size=n)),
+    "gaussian": (lambda _, v, k: GaussianLayer([v], k), lambda rng, n: 1.0 + 2.0 * rng.normal(size=n)),
+    "log-normal": (lambda _, v, k: LogNormalLayer([v], k), lambda rng, n: np.exp(rng.normal(size=n))),
+    "exponential": (lambda _, v, k: ExponentialLayer([v], k), lambda rng, n: rng.exponential(2.0, n)),
+    "poisson": (lambda _, v, k: PoissonLayer([v], k), lambda rng, n: rng.poisson(2.0, n)),
+    "geometric": (lambda _, v, k: GeometricLayer([v], k), lambda rng, n: rng.geometric(0.4, n) - 1),
     "histogram": (
-        lambda rng, v, k: HistogramLayer([v], k, edges=[-3.0, -1.0, 0.5, 3.0]),
+        lambda _, v, k: HistogramLayer([v], k, edges=[-3.0, -1.0, 0.5, 3.0]),
         lambda rng, n: rng.uniform(-3, 3, n),
     ),
 }
@@ -115,13 +115,11 @@ def draw_learned(seed: int, rows: int = 12, missing: float = 0.25) -> tuple[Circ
         if has_block:
             block = MultivariateGaussianLayer if rng.random() < 0.7 else DiagonalGaussianLayer
             inputs.append(block([first, first + 1], units))
-        edges |= dict.fromkeys(inputs, [])
+        edges |= {layer: [] for layer in inputs}
         mixed: list[Layer] = []
         for layer in inputs:
             weight = mixed[-1].weight.ref() if mixed and rng.random() < 0.3 else None  # type: ignore[attr-defined]
-            mix = SumLayer(
-                units, units, weight=weight or shares(rng, (units, units), str(rng.choice(forms)))
-            )
+            mix = SumLayer(units, units, weight=weight or shares(rng, (units, units), str(rng.choice(forms))))
             edges[mix] = [layer]
             mixed.append(mix)
         kinds = (HadamardLayer, KroneckerLayer) if units < 3 else (HadamardLayer,)
@@ -131,7 +129,9 @@ def draw_learned(seed: int, rows: int = 12, missing: float = 0.25) -> tuple[Circ
         parts.append(SumLayer(count, units, weight=shares(rng, (units, count), str(rng.choice(forms)))))
         edges[parts[-1]] = [product]
     if len(parts) > 1:
-        mixing = Parameter.from_unary(MixingWeightParameter((units, 2)), shares(rng, (units, 2), str(rng.choice(forms))))
+        mixing = Parameter.from_unary(
+            MixingWeightParameter((units, 2)), shares(rng, (units, 2), str(rng.choice(forms)))
+        )
         both = SumLayer(units, units, 2, weight=mixing)
         edges[both] = parts
         parts = [both]
@@ -219,9 +219,9 @@ def count_uses(circuit: Circuit, params: dict[Layer, dict[str, Array]], x: Array
                 for units in pairs
             ]
     (output,) = trees[circuit.outputs[0]]
-    total = sum(value for value, _ in output)
-    expected: Counter[Any] = Counter()
+    total = float(sum(value for value, _ in output))
+    expected: dict[Any, float] = {}
     for value, uses in output:
         for use, number in uses.items():
-            expected[use] += number * value / total
+            expected[use] = expected.get(use, 0.0) + number * value / total
     return total, expected

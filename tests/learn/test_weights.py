@@ -1,5 +1,7 @@
 """Softmax weights as linear ones, and back."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -16,7 +18,7 @@ def shared_model(dtype):
     first = SumLayer(2, 2)
     sums = [first, SumLayer(2, 2, weight=first.weight.ref())]
     product, root = HadamardLayer(2, 2), SumLayer(2, 1)
-    edges = {sums[0]: [coins[0]], sums[1]: [coins[1]], product: sums, root: [product]}
+    edges: dict[Any, list[Any]] = {sums[0]: [coins[0]], sums[1]: [coins[1]], product: sums, root: [product]}
     model = plica.compile(plica.Circuit([*coins, *edges], edges, [root])).to(dtype)
     model.reset_parameters(seed=0)
     return model

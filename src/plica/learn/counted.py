@@ -2,9 +2,9 @@
 
 The counted circuit computes what the model computes. Its weights and its tables of states are exponentials of leaves of
 their own, so that the derivative of a log-likelihood by such a leaf is how often the weight is expected to be used
-(Darwiche 2003; docs/adr/0032). Each input layer whose statistics are sums over rows is multiplied by a one for each row,
-and the derivative by the logarithm of this one is the flow of the unit. So an E-step costs one pass up and one down,
-and no division by a weight or a value, which may be 0.
+(Darwiche 2003; docs/adr/0032). Each input layer whose statistics are sums over rows is multiplied by a one for each
+row, and the derivative by the logarithm of this one is the flow of the unit. So an E-step costs one pass up and one
+down, and no division by a weight or a value, which may be 0.
 """
 
 from __future__ import annotations
@@ -194,5 +194,3 @@ class CountedCircuit:
                 nodes[node] = self.copies[target] = TensorParameter(*target.shape, **settings)
         edges = {nodes[node]: [nodes[child] for child in graph.node_inputs(node)] for node in graph.nodes}
         return Parameter(edges, edges, [nodes[output] for output in graph.outputs])
-
-

@@ -31,6 +31,7 @@ from plica.symbolic.layers import LAYER_ROWS, Layer
 from plica.symbolic.layers.base import InputLayer
 from plica.symbolic.layers.states import TabulatedLayer
 from plica.symbolic.parameters import Parameter, TensorParameter
+from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params
 
 _WIDE = torch.float64
@@ -101,10 +102,8 @@ class Group:
 
     def __init__(self, sites: Sequence[Site], tensors: Tensors, counted: CountedCircuit) -> None:
         self.sites, self.kind = sites, sites[0].kind
-        self.layer: Layer = sites[0].layers[0]
-        self.graphs = {
-            name: Graphs([site.parameters[name] for site in sites], tensors) for name in sites[0].parameters
-        }
+        self.layer: Any = sites[0].layers[0]
+        self.graphs = {name: Graphs([site.parameters[name] for site in sites], tensors) for name in sites[0].parameters}
         self.slots: list[tuple[Slot, list[int]]] = []
         self._table: Graphs | None = None
         self._is_log = True
@@ -150,7 +149,7 @@ class Group:
                     for layer, site in zip(layers, self.sites, strict=True)
                 ]
             )
-            data = torch.stack([x[:, list(layer.scope)] for layer in layers]).to(_WIDE)
+            data = torch.stack([x[:, list(_scope(layer))] for layer in layers]).to(_WIDE)
             missing = data.isnan()
             sums = rule(eager, self.layer, params, data.where(~missing, 0.0), missing, weights)
             total = {name: total[name] + sums[name] if total else sums[name] for name in sums}
@@ -192,12 +191,22 @@ class Group:
         graph.invert(target)
 
 
+def _scope(layer: Any) -> Scope:
+    scope: Scope = layer.scope
+    return scope
+
+
 def _closed_form(layer: Layer) -> Any:
     return LAYER_ROWS[type(layer)].closed_form  # type: ignore[union-attr]  # a layer of a site
 
 
 def _count_states(
-    xp: Any, layer: Any, params: Any, x: Tensor, missing: Tensor, weights: Tensor  # noqa: ARG001
+    xp: Any,  # noqa: ARG001
+    layer: Any,
+    params: Any,  # noqa: ARG001
+    x: Tensor,
+    missing: Tensor,
+    weights: Tensor,
 ) -> dict[str, Tensor]:
     """The expected counts of states `(F, K, C)`, from the flows of rows."""
     states = torch.arange(layer.domain.num_states, device=x.device)
@@ -237,9 +246,7 @@ class Expectation:
         for site in self.sites.closed:
             groups.setdefault(site.group(tensors), []).append(site)
         self.groups = [Group(sites, tensors, self.counted) for sites in groups.values()]
-        self.rest = [
-            leaf for leaf in self.counted.copies if tensors.is_learned(leaf) and not self._is_closed(leaf)
-        ]
+        self.rest = [leaf for leaf in self.counted.copies if tensors.is_learned(leaf) and not self._is_closed(leaf)]
         wanted = [slot.attribute for group in self.groups for slot, _ in group.slots]
         wanted += [self.counted.attribute(self.counted.copies[leaf]) for leaf in self.rest]
         self._wanted = list(dict.fromkeys(wanted))
@@ -250,7 +257,10 @@ class Expectation:
     @torch.no_grad()
     def synchronize(self) -> None:
         """Take over the numbers that the model has now."""
-        if self.counted.module.dtype != self.model.dtype or self.counted.module.leaves.device != self.model.leaves.device:
+        if (
+            self.counted.module.dtype != self.model.dtype
+            or self.counted.module.leaves.device != self.model.leaves.device
+        ):
             self.counted.module.to(self.model.leaves.device, self.model.dtype)
         self.counted.copy_leaves()
         for group in self.groups:
@@ -288,9 +298,7 @@ class Expectation:
                 for group in self.groups
             )
         gradients = self.counted.gradients_of_copies(derivatives) if self.rest else {}
-        return Statistics(
-            groups, float(len(x)), logs.to(_WIDE).sum(), {leaf: gradients[leaf] for leaf in self.rest}
-        )
+        return Statistics(groups, float(len(x)), logs.to(_WIDE).sum(), {leaf: gradients[leaf] for leaf in self.rest})
 
     @torch.no_grad()
     def maximize(self, statistics: Statistics, pseudocount: float, step: float = 1.0) -> None:

@@ -84,7 +84,9 @@ class Tensors:
     def __init__(self, circuit: Any) -> None:
         self.leaves: nn.Module = circuit.leaves
         self._places = {
-            member: (name, fold) for name, leaf in circuit.leaves.attributes() for fold, member in enumerate(leaf.members)
+            member: (name, fold)
+            for name, leaf in circuit.leaves.attributes()
+            for fold, member in enumerate(leaf.members)
         }
         self._sizes = {name: len(leaf.members) for name, leaf in circuit.leaves.attributes()}
 
@@ -94,7 +96,8 @@ class Tensors:
 
     def attribute(self, tensor: TensorParameter) -> str:
         """The attribute that holds a tensor."""
-        return self._places[tensor][0]
+        name: str = self._places[tensor][0]
+        return name
 
     def is_learned(self, tensor: TensorParameter) -> bool:
         """Whether training may change a tensor."""
@@ -205,21 +208,19 @@ class Graphs:
     def _targets(self, target: Tensor | None) -> dict[int, tuple[Tensor, Tensor | None]] | None:
         """The numbers of each tensor, and where they are needed (None: everywhere); None without an inverse.
 
-        A node gets a target and the mask of entries that matter. In a sum of two inputs each entry depends on one alone.
+        A node gets a target, and the mask of entries that matter. In a sum each entry depends on one input alone.
         """
         inputs = self.first.node_inputs
         depends = self._depends
         values = None if target is None or not self._reads_operands else self.values()
         first = torch.zeros(()) if target is None else target
-        pending: dict[Any, list[tuple[Tensor, np.ndarray]]] = {
-            self.first.output: [(first, depends[self.first.output])]
-        }
+        pending: dict[Any, list[tuple[Tensor, np.ndarray]]] = {self.first.output: [(first, depends[self.first.output])]}
         results: dict[int, tuple[Tensor, Tensor | None]] = {}
         for node in reversed(tuple(self.first.nodes)):
             asked = pending.pop(node, [])
             if not asked or not depends[node].any():
                 continue
-            if sum(mask.astype(int) for _, mask in asked).max() > 1:
+            if np.sum([mask for _, mask in asked], axis=0).max() > 1:
                 return None
             value, mask = asked[0]
             for other, other_mask in asked[1:]:

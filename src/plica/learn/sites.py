@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from plica.ir.op import Unsupported
 from plica.learn.graphs import Graphs, Tensors, structure_of, tensors_of
@@ -137,7 +136,8 @@ def _site(layer: Layer, tensors: Tensors) -> Site:
         if any(tensors.is_learned(tensor) for tensor in tensors_of(graph))
     }
     row = LAYER_ROWS[type(layer)]
-    assert isinstance(row, InputRow) and not isinstance(row.closed_form, Unsupported), "_reason has seen it"
+    assert isinstance(row, InputRow), "an input layer"
+    assert not isinstance(row.closed_form, Unsupported), "_reason has seen it"
     # the total of a table that is not normalized has derivatives too, which would count rows that lack the variable
     is_table = row.closed_form.expected is None and getattr(layer, "normalized", False)
     return Site(Kind.STATES if is_table else Kind.ROWS, learned)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from sklearn.mixture import GaussianMixture
+from sklearn.mixture import GaussianMixture  # type: ignore[import-untyped]
 
 import plica
 from plica.errors import InputError, UnsupportedError
@@ -169,9 +169,7 @@ def test_leaves_without_a_closed_form_learn_by_adam():
     rng = np.random.default_rng(0)
     x = np.stack([rng.standard_t(3, 200) + 5, rng.normal(size=200)], 1)
     heavy, normal, product, mix = StudentTLayer([0], 2), GaussianLayer([1], 2), HadamardLayer(2, 2), SumLayer(2, 1)
-    circuit = plica.Circuit(
-        [heavy, normal, product, mix], {product: [heavy, normal], mix: [product]}, [mix]
-    )
+    circuit = plica.Circuit([heavy, normal, product, mix], {product: [heavy, normal], mix: [product]}, [mix])
     model = plica.compile(circuit)
     model.reset_parameters(seed=0)
     before = {key: value.clone() for key, value in model.state_dict().items()}

@@ -59,7 +59,8 @@ class StepwiseEM(Learner):
     def share(self, step: int, steps: int) -> float:
         """The share of step number `step`, counted from 0, of so many steps."""
         part = min(step / max(1, steps - 1), 1.0)
-        return self.first_share * (self.last_share / self.first_share) ** part
+        ratio = self.last_share / self.first_share
+        return float(self.first_share * ratio**part)
 
     def start(self, model: nn.Module, plan: Plan) -> Training:
         """What trains a model."""

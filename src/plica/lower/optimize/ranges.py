@@ -117,7 +117,10 @@ def known_row_sum(parameter: Parameter) -> float:
         The parameter is `(O, N)`, and computed in float32 or wider.
     """
     output = parameter.output
-    if type(output) not in (SoftmaxParameter, CountedSoftmaxParameter) or output.axis not in (-1, len(output.shape) - 1):
+    if not isinstance(output, SoftmaxParameter | CountedSoftmaxParameter) or output.axis not in (
+        -1,
+        len(output.shape) - 1,
+    ):
         return inf
     return 1.0 + _ROUNDING if output.shape[-1] <= _MAX_ENTRIES else inf
 

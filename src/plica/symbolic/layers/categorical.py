@@ -41,7 +41,6 @@ from plica.symbolic.parameters import (
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
-
 _NORMALIZED = LogSoftmaxParameter | SoftmaxParameter | CountedLogSoftmaxParameter
 
 

@@ -1,4 +1,4 @@
-"""What expectation maximization knows of an input layer: expected statistics of rows, and the parameters they make best.
+"""What expectation maximization knows of an input layer: statistics of rows, and the parameters they make most likely.
 
 The statistics of a layer of finitely many states are the expected counts of its states, `{"states": (F, K, C)}`, which
 derivatives give at once. Other layers add up statistics of rows, each weighted with the *flow* of a unit: the

@@ -247,9 +247,7 @@ def _expected(
 ) -> dict[str, Array]:
     """The expected number of rows in each bin, `(F, K, N)`."""
     index = _bin_index(xp, layer, params, xp.where(missing, 0.0, x))
-    is_in = xp.logical_and(
-        xp.equal(xp.expand_dims(index, axis=-1), xp.arange(layer.num_bins)), xp.logical_not(missing)
-    )
+    is_in = xp.logical_and(xp.equal(xp.expand_dims(index, axis=-1), xp.arange(layer.num_bins)), xp.logical_not(missing))
     return {"states": xp.matmul(xp.matrix_transpose(flows), xp.astype(is_in, flows.dtype))}
 
 

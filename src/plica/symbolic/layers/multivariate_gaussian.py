@@ -26,8 +26,8 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
-from plica.symbolic.layers.closed_form import ClosedForm, Statistics, normal_moments
 from plica.symbolic.layers.blocks import check_equal_scopes, weighted
+from plica.symbolic.layers.closed_form import ClosedForm, Statistics, normal_moments
 from plica.symbolic.layers.diagonal_gaussian import chosen, normal_scores
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import InputRow, normalized_total

@@ -77,7 +77,7 @@ class HadamardParameter(EntrywisePairOp):
 
 
 def _softplus_inverse(xp: Namespace, y: Array) -> Array:
-    """x with log(1 + exp(x)) = y: y + log(1 - exp(-y))."""
+    """X with log(1 + exp(x)) = y: y + log(1 - exp(-y))."""
     y = xp.clip(y, float(xp.finfo(y.dtype).smallest_normal), None)
     return y + logarithm(xp, -xp.expm1(-y))
 

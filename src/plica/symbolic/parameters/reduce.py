@@ -112,7 +112,7 @@ class CountedOp(NormalizeOp):
     """
 
     def log_shares(self, xp: Namespace, x: Array) -> Array:
-        """x - log(sum(exp(x))) along the axis."""
+        """X - log(sum(exp(x))) along the axis."""
         return x - xp.stop_gradient(xp.logsumexp(x, axis=fold_axis(self.axis), keepdims=True))
 
 
@@ -136,5 +136,5 @@ class CountedLogSoftmaxParameter(CountedOp):
     range: ClassVar[Callable[..., Range | None]] = lambda op, x: (-inf, 0.0)  # noqa: ARG005
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """x - log(sum(exp(x)))."""
+        """X - log(sum(exp(x)))."""
         return self.log_shares(xp, arrays[0])

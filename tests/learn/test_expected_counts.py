@@ -1,12 +1,14 @@
 """Expected counts, against the enumeration of all induced trees."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 import plica
 from plica.errors import InputError, UnsupportedError
-from plica.learn.flows import flows
+from plica.learn import flows
 from plica.symbolic.layers import (
     BernoulliLayer,
     CategoricalLayer,
@@ -45,7 +47,7 @@ def test_counts_are_those_of_all_induced_trees(seed):
     counted = flows(model, torch.as_tensor(x))
     weights = {layer: np.zeros_like(params[layer]["weight"]) for layer in circuit.sum_layers}
     units = {layer: np.zeros((len(x), layer.num_output_units)) for layer in circuit.input_layers}
-    log_likelihood = 0.0
+    log_likelihood: Any = 0.0
     for number, row in enumerate(x):
         total, uses = count_uses(circuit, params, row)
         log_likelihood += np.log(total)
@@ -55,7 +57,7 @@ def test_counts_are_those_of_all_induced_trees(seed):
             else:
                 weights[layer][tuple(where)] += count
     assert counted.log_likelihood == pytest.approx(log_likelihood, abs=1e-9)
-    expected: dict[str, np.ndarray] = {}
+    expected: dict[str, Any] = {}
     for layer, count in weights.items():
         if isinstance(layer.weight.output, MixingWeightParameter):
             size = len(count)
@@ -65,12 +67,14 @@ def test_counts_are_those_of_all_induced_trees(seed):
     for key, count in expected.items():
         np.testing.assert_allclose(counted.counts[key].numpy(), count, atol=1e-9)
     for layer in circuit.input_layers:
-        sharing = [other for other in counted.statistics if counted.statistics[other] is counted.statistics[layer]]
+        sharing: list[Any] = [
+            other for other in counted.statistics if counted.statistics[other] is counted.statistics[layer]
+        ]
         sums = counted.statistics[layer]
         if isinstance(layer, MultivariateGaussianLayer):
             check_vectors(layer, params, sums, sharing, units, x)
             continue
-        number = sum(units[other].T @ ~np.isnan(x[:, list(other.scope)]) for other in sharing)
+        number: Any = sum(units[other].T @ ~np.isnan(x[:, list(other.scope)]) for other in sharing)
         if "states" in sums:
             np.testing.assert_allclose(sums["states"].sum(-1).numpy(), number[:, 0], atol=1e-9)
         else:
@@ -92,7 +96,9 @@ def check_vectors(layer, params, sums, sharing, units, x):
             regression = covariance[np.ix_(lacks, known)] @ np.linalg.inv(covariance[np.ix_(known, known)])
             filled, left = row.copy(), np.zeros_like(covariance)
             filled[lacks] = mean[k][lacks] + regression @ (row[known] - mean[k][known])
-            left[np.ix_(lacks, lacks)] = covariance[np.ix_(lacks, lacks)] - regression @ covariance[np.ix_(known, lacks)]
+            left[np.ix_(lacks, lacks)] = (
+                covariance[np.ix_(lacks, lacks)] - regression @ covariance[np.ix_(known, lacks)]
+            )
             count, total = count + flow, total + flow * filled
             products += flow * (np.outer(filled, filled) + left)
         np.testing.assert_allclose(float(sums["count"][k]), count, atol=1e-9)
