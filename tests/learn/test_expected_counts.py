@@ -74,7 +74,7 @@ def test_counts_are_those_of_all_induced_trees(seed):
         if isinstance(layer, MultivariateGaussianLayer):
             check_vectors(layer, params, sums, sharing, units, x)
             continue
-        number: Any = sum(units[other].T @ ~np.isnan(x[:, list(other.scope)]) for other in sharing)
+        number = np.sum([units[other].T @ ~np.isnan(x[:, list(other.scope)]) for other in sharing], axis=0)
         if "states" in sums:
             np.testing.assert_allclose(sums["states"].sum(-1).numpy(), number[:, 0], atol=1e-9)
         else:

@@ -181,8 +181,9 @@ class Group:
         ((name, counts),) = statistics.items()
         total = counts.sum(-1, keepdim=True)
         before = self.logarithms().log_softmax(-1)
-        after = (counts + pseudocount / counts.shape[-1]).log().nan_to_num(neginf=_LEAST_LOG).log_softmax(-1)
-        return {name: total * torch.lerp(before.clamp(min=_LEAST_LOG), after, step).softmax(-1)}
+        least = torch.finfo(counts.dtype).smallest_normal
+        after = (counts + pseudocount / counts.shape[-1]).clamp_(min=least).log_().log_softmax(-1)
+        return {name: torch.lerp(before.clamp_(min=_LEAST_LOG), after, step).softmax(-1).mul_(total)}
 
     def _set(self, name: str, target: Tensor, chosen: Tensor) -> None:
         graph = self.graphs[name]

@@ -160,6 +160,18 @@ class Graphs:
         self._depends = self._dependence()
         self._reads_operands = any(isinstance(node, SumParameter | HadamardParameter) for node in self.first.nodes)
 
+        self._chain = self._unary_chain()
+
+    def _unary_chain(self) -> list[Any] | None:
+        """The operations from the output down to a tensor, if each has one input and keeps its shape."""
+        nodes: list[Any] = list(reversed(self.first.nodes))
+        *operations, leaf = nodes
+        is_chain = leaf in self._tensor_number and all(
+            len(self.first.node_inputs(node)) == 1 and type(node).inverse is not None and node.in_shape == node.shape
+            for node in operations
+        )
+        return operations if is_chain else None
+
     def values(self) -> dict[Any, Tensor]:
         """The value `(F, *shape)` of every node."""
         values: dict[Any, Tensor] = {}
@@ -197,6 +209,11 @@ class Graphs:
 
     def invert(self, target: Tensor) -> None:
         """Give the tensors the numbers from which the parameters have a value, or the nearest one."""
+        if self._chain is not None:
+            for node in self._chain:
+                target = type(node).inverse(node, torch, target)
+            self.slots[0].write(self.leaves, target)
+            return
         targets = self._targets(target)
         assert targets is not None, "the caller asks first"
         for number, (value, mask) in targets.items():
