@@ -74,7 +74,7 @@ class Run:
         self._batch = min(settings.batch, len(train))  # torch counts sizes in 64 bits
         self._device = first_parameter(model).device
         plan = Plan(len(train), math.ceil(len(train) / self._batch), settings.epochs)
-        self._training = settings.learner.start(model, plan)
+        self._training = settings.learner.training(model, plan)
         self._generator = torch.Generator().manual_seed(settings.seed)
         self._shuffling = self._generator.get_state()  # as the epoch began
         self._steps: list[_Step] = []  # of the epoch so far

@@ -35,6 +35,8 @@ from plica.symbolic.parameters import (
     ConcatParameter,
     ConjugateParameter,
     ConstantParameter,
+    CountedLogSoftmaxParameter,
+    CountedSoftmaxParameter,
     EinsumParameter,
     ExpParameter,
     FlattenParameter,
@@ -111,6 +113,7 @@ def _of_scaled_sigmoid(add: Add, op: Any, source: Node) -> Node:
 
 OF_INPUT: dict[type[Any], Callable[[Add, Any, Node], Node]] = {
     SoftmaxParameter: _of_input(LogSoftmaxParameter),
+    CountedSoftmaxParameter: _of_input(CountedLogSoftmaxParameter),
     ExpParameter: lambda add, op, source: source,  # noqa: ARG005
     SigmoidParameter: _of_input(LogSigmoidParameter),
     SoftplusParameter: _of_input(LogSoftplusParameter),

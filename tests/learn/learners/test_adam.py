@@ -48,7 +48,7 @@ class Line(nn.Module):
 
 def rates(learner: Adam, steps: int) -> list[float]:
     model = Line()
-    training = learner.start(model, Plan(steps, steps, 1))
+    training = learner.training(model, Plan(steps, steps, 1))
     found = [training.rate]
     for _ in range(steps):
         training.step(torch.ones(1, 1))
@@ -85,7 +85,7 @@ def test_a_schedule_of_torch_is_a_function() -> None:
 def test_steps_are_those_of_torch() -> None:
     rows = torch.tensor(np.random.default_rng(0).integers(0, 3, (60, 4)))
     model, other = compiled(pixels(2, 3)), compiled(pixels(2, 3))
-    training = Adam(0.1, "constant", weight_decay=0.1).start(model, Plan(60, 3, 2))
+    training = Adam(0.1, "constant", weight_decay=0.1).training(model, Plan(60, 3, 2))
     optimizer = torch.optim.AdamW(other.parameters(), lr=0.1, weight_decay=0.1)
     for batch in torch.split(rows, 20):
         optimizer.zero_grad()
@@ -127,7 +127,7 @@ def test_weights_that_are_zero_for_good_stay_zero() -> None:
     with torch.no_grad():
         leaf = next(tensor for _, tensor in model.leaves.items() if tensor.shape[1:] == (3, 4))
         leaf[0, 0, 2] = -torch.inf
-    training = Adam(0.1, pseudocount=1.0).start(model, Plan(2, 1, 1))
+    training = Adam(0.1, pseudocount=1.0).training(model, Plan(2, 1, 1))
     rows = torch.tensor([[0.0, 0.5], [1.0, -0.5]], dtype=FLOAT64)
     for _ in range(2):
         assert bool(training.step(rows).isfinite())
@@ -171,7 +171,7 @@ def _fixed() -> plica.Circuit:
 )
 def test_a_prior_on_other_weights_is_refused(circuit: plica.Circuit, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message):
-        Adam(pseudocount=1.0).start(compiled_with_a_parameter(circuit), Plan(1, 1, 1))
+        Adam(pseudocount=1.0).training(compiled_with_a_parameter(circuit), Plan(1, 1, 1))
 
 
 def compiled_with_a_parameter(circuit: plica.Circuit) -> Any:
@@ -182,7 +182,7 @@ def compiled_with_a_parameter(circuit: plica.Circuit) -> Any:
 
 def test_a_prior_needs_a_circuit() -> None:
     with pytest.raises(UnsupportedError, match="on the weights of a compiled circuit, found Linear"):
-        Adam(pseudocount=1.0).start(nn.Linear(1, 1), Plan(1, 1, 1))
+        Adam(pseudocount=1.0).training(nn.Linear(1, 1), Plan(1, 1, 1))
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,12 @@ from typing import Any
 
 from plica.errors import InputError
 from plica.learn.learners.adam import Adam as Adam
+from plica.learn.learners.anemone import Anemone as Anemone
 from plica.learn.learners.base import Learner
+from plica.learn.learners.full_em import FullEM as FullEM
+from plica.learn.learners.stepwise_em import StepwiseEM as StepwiseEM
 
-LEARNERS: Mapping[str, type[Any]] = {
-    learner.name: learner
-    for learner in (
-        Adam,  #
-    )
-}
+LEARNERS: Mapping[str, type[Any]] = {learner.name: learner for learner in (Adam, FullEM, StepwiseEM, Anemone)}
 
 
 def parse_learner(text: str, **settings: float | str | None) -> Learner:

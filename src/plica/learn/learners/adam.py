@@ -82,7 +82,7 @@ class Adam(Learner):
         elif not callable(self.schedule):
             raise DTypeError(f"Adam: schedule must be a name or a function, {found(self.schedule)}")
 
-    def start(self, model: nn.Module, plan: Plan) -> AdamTraining:
+    def training(self, model: nn.Module, plan: Plan) -> AdamTraining:
         """What trains a model.
 
         Raises:

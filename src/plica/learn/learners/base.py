@@ -1,6 +1,6 @@
 """What every learner is: settings, from which the training of one model starts.
 
-A learner is frozen and has no state, so that one may train several models. `start` makes what changes a model: its
+A learner is frozen and has no state, so that one may train several models. `training` makes what changes a model: its
 `step` sees one batch, and its state is all that a later run needs to go on.
 """
 
@@ -70,7 +70,7 @@ class Learner(ABC):
     advice: ClassVar[str] = "try float64"
 
     @abstractmethod
-    def start(self, model: nn.Module, plan: Plan) -> Training:
+    def training(self, model: nn.Module, plan: Plan) -> Training:
         """What trains a model.
 
         Raises:

@@ -15,7 +15,14 @@ import numpy as np
 from plica.graph.order import from_inputs
 from plica.ir.ranges import ANYTHING, Range, excludes_negative, range_of_values
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.parameters import ConstantParameter, Parameter, SoftmaxParameter, TensorParameter, dereferenced
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    CountedSoftmaxParameter,
+    Parameter,
+    SoftmaxParameter,
+    TensorParameter,
+    dereferenced,
+)
 
 Inputs = Callable[[Any], Sequence[Any]]
 
@@ -110,7 +117,10 @@ def known_row_sum(parameter: Parameter) -> float:
         The parameter is `(O, N)`, and computed in float32 or wider.
     """
     output = parameter.output
-    if type(output) is not SoftmaxParameter or output.axis not in (-1, len(output.shape) - 1):
+    if not isinstance(output, SoftmaxParameter | CountedSoftmaxParameter) or output.axis not in (
+        -1,
+        len(output.shape) - 1,
+    ):
         return inf
     return 1.0 + _ROUNDING if output.shape[-1] <= _MAX_ENTRIES else inf
 

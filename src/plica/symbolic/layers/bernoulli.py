@@ -9,6 +9,7 @@
 from typing import final
 
 from plica.symbolic.domains import BOOLEANS
+from plica.symbolic.layers import closed_form as forms
 from plica.symbolic.layers import trials
 from plica.symbolic.parameters import Namespace
 from plica.symbolic.semirings import Params, Weight
@@ -19,6 +20,7 @@ class BernoulliLayer(trials.TrialLayer, name="bernoulli"):
     """Distributions over the values 0 and 1 of one variable; 1 is a success."""
 
     domain = BOOLEANS
+    closed_form = forms.trials(lambda layer: 1)  # noqa: ARG005
 
     @staticmethod
     def table(xp: Namespace, params: Params) -> Weight:

@@ -17,6 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from plica.symbolic.domains import finite
+from plica.symbolic.layers import closed_form as forms
 from plica.symbolic.layers import counts, trials
 from plica.symbolic.layers.declared import setting
 from plica.symbolic.parameters import Array, Namespace
@@ -31,6 +32,7 @@ class BinomialLayer(trials.TrialLayer, name="binomial"):
 
     total_count: int = setting("n, the number of trials", 2)
     domain = property(lambda self: finite(self.total_count + 1))
+    closed_form = forms.trials(lambda layer: layer.total_count)
 
     @staticmethod
     def table(xp: Namespace, total_count: int, log_failure: Array, log_success: Array, params: Params) -> Weight:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from plica.symbolic.domains import Domain, finite
-from plica.symbolic.layers import states
+from plica.symbolic.layers import closed_form, states
 from plica.symbolic.layers.base import (
     FieldsLayer,
     InputLayer,
@@ -28,6 +28,7 @@ from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import normalized_total
 from plica.symbolic.parameters import (
+    CountedLogSoftmaxParameter,
     LogSoftmaxParameter,
     Namespace,
     Parameter,
@@ -39,6 +40,8 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value, Weight
+
+_NORMALIZED = LogSoftmaxParameter | SoftmaxParameter | CountedLogSoftmaxParameter
 
 
 @final
@@ -98,7 +101,7 @@ class CategoricalLayer(FieldsLayer, states.TabulatedLayer):
     def normalized(self) -> bool:
         """Whether the parameter is a softmax over the states, or its logarithm, so that each unit sums to 1."""
         (parameter,) = self.params.values()
-        return isinstance(parameter.output, LogSoftmaxParameter | SoftmaxParameter) and parameter.output.axis in (-1, 1)
+        return isinstance(parameter.output, _NORMALIZED) and parameter.output.axis in (-1, 1)
 
     @property
     def domain(self) -> Domain:
@@ -146,7 +149,7 @@ _ROW = states.input_row(
     padding={"logits": float("-inf"), "probs": 0.0},  # categories that some layers of a fold do not have
     distribution=Distribution("categorical", CategoricalLayer, ("logits", "probs"), _categories),
 )
-ROW = replace(_ROW, marginal=_marginal)
+ROW = replace(_ROW, marginal=_marginal, closed_form=closed_form.table("logits", "probs"))
 
 
 def _integrate(layer: CategoricalLayer, *, scope: Scope) -> CircuitBlock:  # noqa: ARG001 - the variable of the layer

@@ -16,6 +16,7 @@ The constructor, its documentation, `config`, `params` and the row `RayleighLaye
     settings(num_values), fitted(column)  as of a `Distribution`
     defaults(<settings>)  factories by their keywords, where the defaults of parameters follow from settings
     check(layer)          raises if the given parameters do not fit each other
+    closed_form           a `ClosedForm`, where expectation maximization has one
     product(xp, first, second)  where a product of two densities of the class is one, but for a constant: its
                           parameters by name, from those of the two, `(F, K1, 1)` and `(F, 1, K2)`
 
@@ -35,6 +36,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from plica.errors import GraphError, InputError, UnsupportedError
+from plica.ir.op import Unsupported
 from plica.symbolic.domains import Domain
 from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers.base import (
@@ -44,6 +46,7 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
+from plica.symbolic.layers.closed_form import ClosedForm
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.formula_parameters import units_at
 from plica.symbolic.layers.formulas import RESERVED, Formula, formula_row, formulas_of
@@ -114,6 +117,7 @@ class UnivariateLayer(TabulatedLayer):
     """Groups of arguments of which one may be given, for example `mean` and `mean_factory`, each with its parameter."""
     formulas: ClassVar[Mapping[str, Formula]] = {}
     increasing: ClassVar[tuple[str, ...]] = ()
+    closed_form: ClassVar[ClosedForm | Unsupported | None] = None
     row: ClassVar[InputRow]
     scope: Scope
     num_output_units: int
@@ -156,6 +160,8 @@ class UnivariateLayer(TabulatedLayer):
             settings, fitted = (getattr(cls, key, None) for key in ("settings", "fitted"))
             cls.row = replace(cls.row, distribution=Distribution(name, cls, given, settings, fitted))
         cls.row = replace(cls.row, increasing=cls.increasing)
+        if cls.closed_form is not None:
+            cls.row = replace(cls.row, closed_form=cls.closed_form)
         cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
         cls.__doc__ = _documentation(cls)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import final
 
 from plica.symbolic.domains import REALS, Domain
+from plica.symbolic.layers import closed_form
 from plica.symbolic.layers.base import (
     FieldsLayer,
     InputLayer,
@@ -210,6 +211,7 @@ ROW = InputRow(
     variance=_variance,
     covariance=_covariance,
     interval=_interval,
+    closed_form=closed_form.normal("mean", "stddev", closed_form.moments(), axis=True),
 )
 
 

@@ -7,11 +7,11 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from plica.symbolic.domains import Domain, finite
-from plica.symbolic.layers import states
+from plica.symbolic.layers import closed_form, states
 from plica.symbolic.layers.base import (
     FieldsLayer,
     assign,
@@ -88,12 +88,13 @@ def _states(num_values: int) -> dict[str, int]:
     return {"num_states": num_values}
 
 
-ROW = states.input_row(
+_ROW = states.input_row(
     EmbeddingLayer,
     lambda xp, layer, params: params.weight("weight"),  # noqa: ARG005
     padding={"weight": 0.0},  # states that some layers of a fold do not have
     distribution=Distribution("embedding", EmbeddingLayer, ("weight",), _states),
 )
+ROW = replace(_ROW, closed_form=closed_form.table("weight"))
 
 
 def _integrate(layer: EmbeddingLayer, *, scope: Scope) -> CircuitBlock:  # noqa: ARG001 - the variable of the layer

@@ -9,6 +9,7 @@ import math
 from typing import final
 
 from plica.symbolic.domains import NONNEGATIVE_REALS
+from plica.symbolic.layers import closed_form as forms
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import beyond
@@ -25,6 +26,7 @@ class ExponentialLayer(UnivariateLayer, name="exponential"):
         positive_normal, "positive rates; by default the softplus of normal draws, plus 1e-5"
     )
     domain = NONNEGATIVE_REALS
+    closed_form = forms.ratio("rate", lambda count, total: count / total)
 
     @staticmethod
     def log_density(xp: Namespace, x: Array, rate: Array, log_rate: Array) -> Array:

@@ -10,6 +10,7 @@ from typing import final
 
 from plica.errors import UnsupportedError
 from plica.symbolic.domains import REALS
+from plica.symbolic.layers import closed_form as forms
 from plica.symbolic.layers.blocks import check_equal_scopes, constants, ones, weighted
 from plica.symbolic.layers.constant import ConstantValueLayer
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
@@ -56,6 +57,7 @@ class GaussianLayer(UnivariateLayer, name="gaussian"):
         None, "logarithms of what each density integrates to; 0 where it is left out"
     )
     domain = REALS
+    closed_form = forms.normal("mean", "stddev", forms.moments())
 
     @staticmethod
     def log_density(xp: Namespace, x: Array, mean: Array, log_stddev: Array, log_partition: Array | None) -> Array:

@@ -13,6 +13,7 @@ SciPy's `geom` counts the success too: it is this variable plus 1, `geom(p, loc=
 from typing import final
 
 from plica.symbolic.domains import COUNTS
+from plica.symbolic.layers import closed_form as forms
 from plica.symbolic.layers import counts, trials
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Weight
@@ -26,6 +27,7 @@ class GeometricLayer(trials.TrialLayer, name="geometric"):
     """
 
     domain = COUNTS
+    closed_form = forms.first_successes()
 
     @staticmethod
     def log_density(xp: Namespace, x: Array, log_failure: Array, log_success: Array, params: Params) -> Weight:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, final
 
@@ -22,7 +22,7 @@ from plica.arguments import found, known
 from plica.errors import InputError, ShapeError
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.initializers import reals_of
-from plica.symbolic.layers import states
+from plica.symbolic.layers import closed_form, states
 from plica.symbolic.layers.base import (
     FieldsLayer,
     InputLayer,
@@ -232,13 +232,27 @@ def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
     )
 
 
-def _body(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params, x: Array) -> Value:
+def _bin_index(xp: Namespace, layer: HistogramLayer, params: Params, x: Array) -> Array:
+    """The bin of each number of `x (F, B, 1)`, and N outside of all: `(F, B)`."""
     edges = xp.expand_dims(params["edges"], axis=1)  # (F, 1, N + 1), infinite behind the last
-    x = xp.astype(x, edges.dtype)  # (F, B, 1)
+    x = xp.astype(x, edges.dtype)
     last = xp.max(xp.where(xp.isfinite(edges), edges, _LOG_ZERO), axis=-1, keepdims=True)
     passed = xp.logical_and(xp.greater_equal(x, edges[:, :, 1:]), xp.less(edges[:, :, 1:], last))
     inside = xp.logical_and(xp.greater_equal(x, edges[:, :, :1]), xp.less_equal(x, last))
-    index = xp.where(xp.squeeze(inside, axis=-1), xp.sum(xp.astype(passed, xp.int64), axis=-1), layer.num_bins)
+    return xp.where(xp.squeeze(inside, axis=-1), xp.sum(xp.astype(passed, xp.int64), axis=-1), layer.num_bins)
+
+
+def _expected(
+    xp: Namespace, layer: HistogramLayer, params: Params, x: Array, missing: Array, flows: Array
+) -> dict[str, Array]:
+    """The expected number of rows in each bin, `(F, K, N)`."""
+    index = _bin_index(xp, layer, params, xp.where(missing, 0.0, x))
+    is_in = xp.logical_and(xp.equal(xp.expand_dims(index, axis=-1), xp.arange(layer.num_bins)), xp.logical_not(missing))
+    return {"states": xp.matmul(xp.matrix_transpose(flows), xp.astype(is_in, flows.dtype))}
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params, x: Array) -> Value:
+    index = _bin_index(xp, layer, params, x)
     return semiring.from_weight(xp, _densities(xp, layer, params).looked_up(lambda table: xp.lookup(table, index)))
 
 
@@ -315,4 +329,5 @@ ROW = InputRow(
     increasing=("edges",),
     padding={"edges": float("inf"), "logits": _LOG_ZERO, "probs": 0.0},  # bins that some layers of a fold do not have
     distribution=Distribution("histogram", HistogramLayer, ("logits", "probs"), fitted=_fitted),
+    closed_form=replace(closed_form.table("logits", "probs"), expected=_expected),
 )

@@ -9,6 +9,7 @@ import math
 from typing import final
 
 from plica.symbolic.domains import POSITIVE_REALS
+from plica.symbolic.layers import closed_form as forms
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import around, beyond
@@ -35,6 +36,7 @@ class LogNormalLayer(UnivariateLayer, name="log-normal"):
         "positive standard deviations of the logarithm; by default the softplus of normal draws, plus 1e-5",
     )
     domain = POSITIVE_REALS
+    closed_form = forms.normal("loc", "scale", forms.moments(lambda xp, x: xp.log(x)))
 
     @staticmethod
     def log_density(xp: Namespace, x: Array, loc: Array, log_scale: Array) -> Array:

@@ -27,6 +27,7 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.blocks import check_equal_scopes, weighted
+from plica.symbolic.layers.closed_form import ClosedForm, Statistics, normal_moments
 from plica.symbolic.layers.diagonal_gaussian import chosen, normal_scores
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import InputRow, normalized_total
@@ -273,6 +274,63 @@ def _covariance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params)
     return xp.matmul(factor, xp.matrix_transpose(factor))
 
 
+def _expected(
+    xp: Namespace, layer: MultivariateGaussianLayer, params: Params, x: Array, missing: Array, flows: Array
+) -> Statistics:
+    """Counts `(F, K)`, sums `(F, K, V)` and products `(F, K, V, V)` of rows that have a variable at least.
+
+    What a row lacks is expected given the rest of it, with its covariances.
+
+    Source: Ghahramani and Jordan, "Supervised learning from incomplete data via an EM approach", 1994.
+    """
+    units = xp.where(xp.all(missing, axis=2, keepdims=True), 0.0, flows)  # (F, B, K)
+    known = xp.where(missing, 0.0, x)
+    count, size = xp.sum(units, axis=1), layer.num_variables
+    if not bool(xp.any(missing)):
+        weighted_rows = xp.expand_dims(xp.matrix_transpose(units), axis=-1) * xp.expand_dims(known, axis=1)
+        products = xp.matmul(xp.matrix_transpose(weighted_rows), xp.expand_dims(known, axis=1))
+        return {"count": count, "sum": xp.sum(weighted_rows, axis=2), "products": products}
+    factor, log_stddev = _factor(xp, params)
+    stddev = xp.expand_dims(xp.exp(log_stddev), axis=1)
+    mean = xp.expand_dims(params["mean"], axis=1) + stddev * _completed(xp, params, known, missing)  # (F, B, K, V)
+    mean = xp.where(xp.expand_dims(missing, axis=2), mean, xp.expand_dims(known, axis=2))
+    mean = xp.permute_dims(mean, (0, 2, 1, 3))
+    weighted_rows = xp.expand_dims(xp.matrix_transpose(units), axis=-1) * mean
+    factor = xp.conditional_factor(factor, missing) * xp.expand_dims(
+        stddev * xp.expand_dims(xp.sqrt(units), axis=-1), axis=-1
+    )
+    shape = (x.shape[0], layer.num_output_units, size, x.shape[1] * size)
+    factor = xp.reshape(xp.permute_dims(factor, (0, 2, 3, 1, 4)), shape)
+    products = xp.matmul(xp.matrix_transpose(weighted_rows), mean) + xp.matmul(factor, xp.matrix_transpose(factor))
+    return {"count": count, "sum": xp.sum(weighted_rows, axis=2), "products": products}
+
+
+_LEAST_EIGENVALUE = 1e-8  # of a correlation matrix: a density has a spread of 1e-4 or more in every direction
+
+
+def _maximizer(
+    xp: Namespace,
+    layer: MultivariateGaussianLayer,  # noqa: ARG001
+    statistics: Statistics,
+    pseudocount: float,
+) -> Statistics:
+    """Means and factors, with imaginary rows at the mean of each unit, of the layer's variances and no covariances."""
+    count, total, products = (statistics[name] for name in ("count", "sum", "products"))
+    count = count[..., None]
+    squares = xp.linalg.diagonal(products)
+    mean, variance = normal_moments(xp, {"count": count, "sum": total, "squares": squares}, pseudocount)
+    number = count + pseudocount
+    number = xp.where(number > 0, number, xp.ones_like(number))[..., None]
+    covariance = (products - count[..., None] * mean[..., :, None] * mean[..., None, :]) / number
+    stddev = xp.sqrt(variance)
+    unit = xp.eye(total.shape[-1], dtype=total.dtype)
+    correlation = covariance / (stddev[..., :, None] * stddev[..., None, :]) * (1.0 - unit) + unit
+    least = xp.linalg.eigvalsh(correlation)[..., :1, None]
+    shift = xp.clip(_LEAST_EIGENVALUE - least, 0.0, None)
+    factor = xp.linalg.cholesky((correlation + shift * unit) / (1.0 + shift))
+    return {"mean": mean, "scale_tril": stddev[..., :, None] * factor}
+
+
 ROW = InputRow(
     MultivariateGaussianLayer,
     body=_body,
@@ -290,6 +348,7 @@ ROW = InputRow(
         "what a box of correlated normal variables holds has no closed form; take a DiagonalGaussianLayer, or count "
         "samples"
     ),
+    closed_form=ClosedForm(_maximizer, _expected, ("mean", "scale_tril")),
 )
 
 

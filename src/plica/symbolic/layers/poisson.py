@@ -11,6 +11,7 @@
 from typing import final
 
 from plica.symbolic.domains import COUNTS
+from plica.symbolic.layers import closed_form as forms
 from plica.symbolic.layers import counts
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
@@ -29,6 +30,7 @@ class PoissonLayer(UnivariateLayer, name="poisson"):
         "positive rates, which are the means; by default the softplus of normal draws, plus `MIN_RATE`",
     )
     domain = COUNTS
+    closed_form = forms.ratio("rate", lambda count, total: total / count)
 
     log_density = staticmethod(lambda xp, x, rate, log_rate: counts.log_poisson(xp, x, rate, log_rate))
     mode = staticmethod(lambda xp, rate: xp.floor(rate))

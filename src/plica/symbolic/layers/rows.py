@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from plica.errors import GraphError, UnsupportedError
 from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
+from plica.symbolic.layers.closed_form import ClosedForm
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Reduction, Semiring, Value
@@ -78,6 +79,9 @@ _NO_INTERVAL = unsupported(
     "its row has no 'interval'; give the InputRow a function (xp, semiring, layer, params, low, high) for each unit "
     "summed or integrated from low to high, both included"
 )
+_NO_CLOSED_FORM = unsupported(
+    "its row has no 'closed_form'; give the InputRow a ClosedForm, or let a learner by gradients have its parameters"
+)
 _NO_CHOICE = unsupported("its SumRow does not say how it chooses a term; add `choose=Choice(log_weights, reads)` to it")
 _NO_ROUTE = unsupported(
     "a query goes through sums and products, and this layer is both at once; build the circuit of a product layer and "
@@ -120,6 +124,7 @@ class InputRow:
             it, the body computes each.
         increasing: Parameters whose numbers increase: from each of them to the next, or along the last axis of a single
             one. Constants that do not, in the dtype of a circuit, are refused when it is compiled or cast.
+        closed_form: Expected statistics of rows, and the parameters that they make most likely.
     """
 
     layer: type[InputLayer]
@@ -139,6 +144,7 @@ class InputRow:
     interval: Interval | Unsupported = _NO_INTERVAL
     states: States | None = None
     increasing: tuple[str, ...] = ()
+    closed_form: ClosedForm | Unsupported = _NO_CLOSED_FORM
 
     def reduction(self, semiring: Semiring) -> Reduced | Unsupported:
         """The column that reduces all variables of the layer in the algebra."""

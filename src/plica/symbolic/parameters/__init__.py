@@ -66,6 +66,8 @@ from plica.symbolic.parameters.products import KroneckerParameter as KroneckerPa
 from plica.symbolic.parameters.products import KroneckerSumParameter as KroneckerSumParameter
 from plica.symbolic.parameters.products import OuterProductParameter as OuterProductParameter
 from plica.symbolic.parameters.products import OuterSumParameter as OuterSumParameter
+from plica.symbolic.parameters.reduce import CountedLogSoftmaxParameter as CountedLogSoftmaxParameter
+from plica.symbolic.parameters.reduce import CountedSoftmaxParameter as CountedSoftmaxParameter
 from plica.symbolic.parameters.reduce import LogSoftmaxParameter as LogSoftmaxParameter
 from plica.symbolic.parameters.reduce import ReduceLSEParameter as ReduceLSEParameter
 from plica.symbolic.parameters.reduce import ReduceProductParameter as ReduceProductParameter

@@ -20,6 +20,7 @@ from plica.symbolic.parameters.nodes import (
     Shape,
     UnaryOp,
     check_bound,
+    logarithm,
     underflow_of_products,
 )
 
@@ -75,6 +76,17 @@ class HadamardParameter(EntrywisePairOp):
     underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
 
 
+def _softplus_inverse(xp: Namespace, y: Array) -> Array:
+    """X with log(1 + exp(x)) = y: y + log(1 - exp(-y))."""
+    y = xp.clip(y, float(xp.finfo(y.dtype).smallest_normal), None)
+    return y + logarithm(xp, -xp.expm1(-y))
+
+
+def _logit(xp: Namespace, y: Array) -> Array:
+    """log(y / (1 - y)), finite for 0 and 1 too."""
+    return logarithm(xp, y) - logarithm(xp, 1.0 - y)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EntrywiseOp(UnaryOp):
     """An operation whose result has the shape of its input."""
@@ -118,6 +130,7 @@ class ExpParameter(EntrywiseOp):
     """The exponential."""
 
     operation: ClassVar[str | None] = "exp"
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: logarithm(xp, y)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """exp(x)."""
@@ -130,6 +143,7 @@ class LogParameter(NamedOp):
     """The natural logarithm: -inf at zero, with derivative 0 there."""
 
     operation: ClassVar[str | None] = "safe_log"
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: xp.exp(y)
 
 
 @final
@@ -138,6 +152,7 @@ class SquareParameter(NamedOp):
     """The square."""
 
     operation: ClassVar[str | None] = "square"
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: xp.sqrt(xp.clip(y, 0.0, None))
     underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
 
 
@@ -147,6 +162,7 @@ class SoftplusParameter(NamedOp):
     """log(1 + exp(x)), non-negative."""
 
     operation: ClassVar[str | None] = "softplus"
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: _softplus_inverse(xp, y)
 
 
 @final
@@ -155,6 +171,9 @@ class LogSoftplusParameter(EntrywiseOp):
     """The logarithm of `log(1 + exp(x))`, accurate also where `log(1 + exp(x))` underflows to 0."""
 
     range: ClassVar[Callable[..., Range | None]] = lambda op, x: ANYTHING  # noqa: ARG005
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: xp.where(
+        y < -20.0, y, _softplus_inverse(xp, xp.exp(y))
+    )
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The logarithm; x where exp(x) < eps, since log(1 + y) is y (1 - y/2 + ...), which is y up to rounding."""
@@ -169,6 +188,7 @@ class SigmoidParameter(NamedOp):
     """1 / (1 + exp(-x)), between 0 and 1."""
 
     operation: ClassVar[str | None] = "sigmoid"
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: _logit(xp, y)
 
 
 @final
@@ -177,6 +197,7 @@ class LogSigmoidParameter(EntrywiseOp):
     """The logarithm of `1 / (1 + exp(-x))`, accurate also where `1 / (1 + exp(-x))` underflows to 0."""
 
     range: ClassVar[Callable[..., Range | None]] = lambda op, x: (-inf, 0.0)  # noqa: ARG005
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: y - logarithm(xp, -xp.expm1(y))
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """-log(1 + exp(-x))."""
@@ -189,6 +210,7 @@ class ConjugateParameter(NamedOp):
     """The complex conjugate. Real numbers stay the same."""
 
     operation: ClassVar[str | None] = "conj"
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: xp.conj(y)
 
 
 @final
@@ -197,6 +219,7 @@ class ScaledSigmoidParameter(UnaryOp):
     """A sigmoid stretched to lie between `vmin` and `vmax`."""
 
     range: ClassVar[Callable[..., Range | None]] = lambda op, _: (op.vmin, op.vmax)
+    inverse: ClassVar[Callable[..., Array] | None] = lambda op, xp, y: _logit(xp, (y - op.vmin) / (op.vmax - op.vmin))
 
     vmin: float
     vmax: float
@@ -225,6 +248,7 @@ class ClampParameter(UnaryOp):
     """The input clipped to the interval from `vmin` to `vmax`; None leaves that side open."""
 
     range: ClassVar[Callable[..., Range | None]] = _clamped
+    inverse: ClassVar[Callable[..., Array] | None] = lambda op, xp, y: xp.clip(y, op.vmin, op.vmax)
 
     vmin: float | None = field(default=None, kw_only=True)
     vmax: float | None = field(default=None, kw_only=True)

@@ -87,6 +87,11 @@ def underflow_of_products(terms: Callable[[Any], int]) -> Callable[..., float]:
     return underflow
 
 
+def logarithm(xp: Namespace, y: Array) -> Array:
+    """log(y), with that of the smallest normal number where y is smaller: what `exp` has as its inverse."""
+    return xp.log(xp.clip(y, float(xp.finfo(y.dtype).smallest_normal), None))
+
+
 def _times(error: float, factor: float) -> float:
     return error * factor if error and factor else 0.0  # 0 times infinity is 0 here
 
@@ -113,12 +118,15 @@ class ParameterOp(ParameterNode):
             of the smallest normal number; infinite where there is none. `errors[i]` is this bound of input `i`, and
             `largest(i)` bounds the absolute values of its entries. By default the largest error of an input: right for
             operations that compute an entry from one entry of each input, without multiplying these.
+        inverse: `op.inverse(xp, y)`: an input `(F, *in_shape)` whose result is `y`, or is nearest to it where no input
+            gives it; None where there is none. `xp` has the functions of the Python Array API standard.
     """
 
     input_range: ClassVar[tuple[int, int | None]] = (1, None)
     operation: ClassVar[str | None] = None
     range: ClassVar[Callable[..., Range | None]] = _range_of_operation
     underflow: ClassVar[Callable[..., float]] = lambda _, errors, __: max(1.0, *errors)
+    inverse: ClassVar[Callable[..., Array] | None] = None
     shape: Shape = field(init=False)
 
     @property

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, ClassVar, final
 
 from plica.ir.ranges import Range
-from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, check_axis, fold_axis, range_as
+from plica.symbolic.parameters.nodes import Array, Namespace, Shape, UnaryOp, check_axis, fold_axis, logarithm, range_as
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +91,7 @@ class SoftmaxParameter(NormalizeOp):
     """exp(x) / sum(exp(x)) along an axis."""
 
     operation: ClassVar[str | None] = "softmax"
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, xp, y: logarithm(xp, y)
 
 
 @final
@@ -99,3 +100,41 @@ class LogSoftmaxParameter(NormalizeOp):
     """x - log(sum(exp(x))) along an axis."""
 
     operation: ClassVar[str | None] = "log_softmax"
+    inverse: ClassVar[Callable[..., Array] | None] = lambda _, __, y: y
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedOp(NormalizeOp):
+    """A normalization whose total counts as constant in derivatives.
+
+    So the derivative of a log-likelihood by an entry is how often its weight is expected to be used. `SoftmaxParameter`
+    and `LogSoftmaxParameter` subtract the total from it.
+    """
+
+    def log_shares(self, xp: Namespace, x: Array) -> Array:
+        """X - log(sum(exp(x))) along the axis."""
+        return x - xp.stop_gradient(xp.logsumexp(x, axis=fold_axis(self.axis), keepdims=True))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedSoftmaxParameter(CountedOp):
+    """The softmax along an axis, with derivatives that count."""
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, x: (0.0, 1.0)  # noqa: ARG005
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """exp(x) / sum(exp(x))."""
+        return xp.exp(self.log_shares(xp, arrays[0]))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedLogSoftmaxParameter(CountedOp):
+    """The logarithm of the softmax along an axis, with derivatives that count."""
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, x: (-inf, 0.0)  # noqa: ARG005
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """X - log(sum(exp(x)))."""
+        return self.log_shares(xp, arrays[0])

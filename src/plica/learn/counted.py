@@ -1,0 +1,196 @@
+"""A circuit whose derivatives are expected counts: what the E-step of expectation maximization runs.
+
+The counted circuit computes what the model computes. Its weights and its tables of states are exponentials of leaves of
+their own, so that the derivative of a log-likelihood by such a leaf is how often the weight is expected to be used
+(Darwiche 2003; docs/adr/0032). Each input layer whose statistics are sums over rows is multiplied by a one for each
+row, and the derivative by the logarithm of this one is the flow of the unit. So an E-step costs one pass up and one
+down, and no division by a weight or a value, which may be 0.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import InputError
+from plica.learn.graphs import Slot, Tensors
+from plica.learn.sites import Kind, Site, Sites, numbers_of
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import ConstantTensorInitializer
+from plica.symbolic.layers import CategoricalLayer, ConstantValueLayer, HadamardLayer, Layer
+from plica.symbolic.layers.states import TabulatedLayer
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    CountedLogSoftmaxParameter,
+    CountedSoftmaxParameter,
+    ExpParameter,
+    MixingWeightParameter,
+    Parameter,
+    ParameterOp,
+    ReferenceParameter,
+    SoftmaxParameter,
+    TensorParameter,
+    dereferenced,
+)
+
+
+class CountedCircuit:
+    """The counted circuit of a model.
+
+    Args:
+        model: The compiled circuit.
+        sites: Its sites.
+
+    Attributes:
+        logs: The leaf that holds logarithms of weights or of states, by site.
+        ones: The names of the ones of each row, by layer.
+        copies: The leaves of others of the model's leaves.
+    """
+
+    def __init__(self, model: TorchCircuit, sites: Sites) -> None:
+        self.logs: dict[Site, TensorParameter] = {}
+        self.ones: dict[Layer, str] = {}
+        self.copies: dict[TensorParameter, TensorParameter] = {}
+        self._model, self._sites = model, sites
+        circuit = self._circuit(model.symbolic)
+        self.module = TorchCompiler("lse-sum", dtype=model.dtype).compile(circuit)
+        self.module.to(model.leaves.device)
+        self._tensors = Tensors(self.module)
+        self._widths = {layer: layer.num_output_units for layer in self.ones}
+
+    def slot(self, tensors: Sequence[TensorParameter]) -> list[tuple[Slot, list[int]]]:
+        """The places of some of its leaves: each with the positions in `tensors` that it holds."""
+        positions: dict[str, list[int]] = {}
+        for position, tensor in enumerate(tensors):
+            positions.setdefault(self._tensors.attribute(tensor), []).append(position)
+        return [(self._tensors.slot([tensors[at] for at in places]), places) for places in positions.values()]
+
+    def derivatives(self, x: Tensor, wanted: Sequence[str]) -> tuple[Tensor, dict[str, Tensor], dict[Layer, Tensor]]:
+        """Log-likelihoods of rows and their derivatives, summed over rows.
+
+        Args:
+            x: `(B, D)` rows; NaN is missing.
+            wanted: Attributes of leaves by which to differentiate.
+
+        Returns:
+            The log-likelihoods `(B,)`, the derivatives by each attribute `(F, *shape)`, and the flows of the units of
+            each layer of `ones`, `(B, K)`.
+
+        Raises:
+            InputError: A row has probability 0; it is named.
+        """
+        leaves = self.module.leaves
+        ones = {
+            name: torch.zeros(len(x), self._widths[layer], dtype=self.module.dtype, device=x.device, requires_grad=True)
+            for layer, name in self.ones.items()
+        }
+        with torch.enable_grad():
+            logs: Tensor = self.module(x, parameters=ones)[:, 0, 0] if ones else self.module(x)[:, 0, 0]
+            impossible = torch.isneginf(logs.detach()) | logs.detach().isnan()
+            if bool(impossible.any()):
+                raise InputError(
+                    f"{int(impossible.sum())} of {len(x)} rows have probability 0, the first one is row "
+                    f"{int(impossible.nonzero()[0])} of the batch, so that nothing explains them; take a pseudocount "
+                    "above 0, or start from other parameters"
+                )
+            by = [getattr(leaves, name) for name in wanted]
+            gradients = torch.autograd.grad(logs.sum(), [*by, *ones.values()], allow_unused=True)
+        filled = [
+            torch.zeros_like(leaf) if gradient is None else gradient
+            for leaf, gradient in zip([*by, *ones.values()], gradients, strict=True)
+        ]
+        flows = dict(zip(self.ones, filled[len(by) :], strict=True))
+        return logs.detach(), dict(zip(wanted, filled, strict=False)), flows
+
+    def copy_leaves(self) -> None:
+        """Take over the numbers of all leaves that are no site of weights or states."""
+        source = Tensors(self._model)
+        groups: dict[tuple[str, str], list[TensorParameter]] = {}
+        for tensor, copied in self.copies.items():
+            groups.setdefault((source.attribute(tensor), self._tensors.attribute(copied)), []).append(tensor)
+        with torch.no_grad():
+            for tensors in groups.values():
+                value = source.slot(tensors).read(source.leaves)
+                self._tensors.slot([self.copies[tensor] for tensor in tensors]).write(self.module.leaves, value)
+
+    def gradients_of_copies(self, derivatives: Mapping[str, Tensor]) -> dict[TensorParameter, Tensor]:
+        """The derivatives by copied leaves, by the model's leaves."""
+        results = {}
+        for tensor, copied in self.copies.items():
+            slot = self._tensors.slot([copied])
+            if slot.attribute in derivatives:
+                gradient = derivatives[slot.attribute]
+                results[tensor] = gradient[0 if slot.folds is None else slot.folds[0]]
+        return results
+
+    def attribute(self, tensor: TensorParameter) -> str:
+        """The attribute that holds one of its leaves."""
+        return self._tensors.attribute(tensor)
+
+    def _circuit(self, circuit: Circuit) -> Circuit:
+        replaced: dict[Layer, Layer] = {}
+        edges: dict[Layer, list[Layer]] = {}
+        for layer in circuit.layers:
+            site = self._sites.of_layer.get(layer)
+            inputs = [replaced[child] for child in circuit.layer_inputs(layer)]
+            new = self._layer(layer, site)
+            edges[new] = inputs
+            if site is not None and site.kind is Kind.ROWS:
+                name = f"ones.{len(self.ones)}"
+                shape = (layer.num_output_units,)
+                leaf = TensorParameter(*shape, initializer=ConstantTensorInitializer(0.0), learnable=False, name=name)
+                ones = ConstantValueLayer(*shape, log_space=True, value=leaf)
+                product = HadamardLayer(layer.num_output_units, 2)
+                edges[ones], edges[product] = [], [new, ones]
+                self.ones[layer], new = name, product
+            replaced[layer] = new
+        outputs = [replaced[output] for output in circuit.outputs]
+        return Circuit(list(edges), edges, outputs, data_scope=circuit.data_scope)
+
+    def _layer(self, layer: Layer, site: Site | None) -> Layer:
+        if site is None or site.kind is Kind.ROWS:
+            return layer.with_params({name: self._copied(graph) for name, graph in layer.all_params.items()})
+        if site.kind is Kind.WEIGHT:
+            weight = layer.params["weight"]
+            numbers = numbers_of(weight)
+            is_shares = isinstance(numbers.output, SoftmaxParameter)
+            op = (CountedSoftmaxParameter if is_shares else ExpParameter)(numbers.shape)
+            counted = Parameter.from_unary(op, self._logs(site, numbers.shape))
+            if isinstance(weight.output, MixingWeightParameter):
+                counted = Parameter.from_unary(MixingWeightParameter(numbers.shape), counted)
+            return layer.with_params({"weight": counted})
+        assert isinstance(layer, TabulatedLayer), "a site of states"
+        count = int(layer.domain.num_states or 0)
+        logits = Parameter.from_input(self._logs(site, (layer.num_output_units, count)))
+        logits = Parameter.from_unary(CountedLogSoftmaxParameter(logits.shape), logits)
+        return CategoricalLayer(layer.scope, layer.num_output_units, num_categories=count, logits=logits)
+
+    def _logs(self, site: Site, shape: tuple[int, ...]) -> TensorParameter | ReferenceParameter:
+        """The leaf of logarithms of a site."""
+        if site in self.logs:
+            return ReferenceParameter(self.logs[site])
+        self.logs[site] = TensorParameter(*shape, initializer=ConstantTensorInitializer(0.0))
+        return self.logs[site]
+
+    def _copied(self, graph: Parameter) -> Parameter:
+        """A parameter with leaves of its own."""
+        nodes: dict[Any, Any] = {}
+        for node in graph.nodes:
+            target = dereferenced(node)
+            if isinstance(node, ParameterOp):
+                nodes[node] = copy.copy(node)
+            elif isinstance(target, ConstantParameter):
+                nodes[node] = target
+            elif target in self.copies:
+                nodes[node] = ReferenceParameter(self.copies[target])
+            else:
+                settings = target.config | {"initializer": ConstantTensorInitializer(0.0), "name": None}
+                nodes[node] = self.copies[target] = TensorParameter(*target.shape, **settings)
+        edges = {nodes[node]: [nodes[child] for child in graph.node_inputs(node)] for node in graph.nodes}
+        return Parameter(edges, edges, [nodes[output] for output in graph.outputs])

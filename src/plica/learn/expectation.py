@@ -1,0 +1,340 @@
+"""The two steps of expectation maximization: expected statistics of rows, and the leaves that they make best.
+
+>>> import torch
+>>> import plica
+>>> from plica.symbolic.layers import BernoulliLayer, SumLayer
+>>> coin, mix = BernoulliLayer([0], 1), SumLayer(1, 1)
+>>> model = plica.compile(plica.Circuit([coin, mix], {mix: [coin]}, [mix]))
+>>> expectation = Expectation(model)
+>>> statistics = expectation.of(torch.tensor([[1], [1], [1], [0]]))
+>>> expectation.maximize(statistics, pseudocount=0.0)
+>>> round(model(torch.tensor([[1]])).exp().item(), 4)
+0.75
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import plica.eager.namespace as eager
+from plica.backend.torch.circuits import TorchCircuit
+from plica.errors import InputError, UnsupportedError
+from plica.learn.counted import CountedCircuit
+from plica.learn.graphs import Graphs, Slot, Tensors
+from plica.learn.sites import Kind, Site, Sites, sites_of
+from plica.symbolic.layers import LAYER_ROWS, Layer
+from plica.symbolic.layers.base import InputLayer
+from plica.symbolic.layers.states import TabulatedLayer
+from plica.symbolic.parameters import Parameter, TensorParameter
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params
+
+_WIDE = torch.float64
+_LEAST_LOG = -80.0  # of a probability, where long steps are taken: far from where float32 ends
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Expected statistics of rows: sums, so that those of two parts of the rows add up.
+
+    Args:
+        groups: The statistics of each group of sites by name, each `(F, ...)`.
+        num_rows: How many rows there were.
+        log_likelihood: The sum of their log-likelihoods, a tensor on the device.
+        gradients: The derivatives of this sum by the leaves that have no closed form.
+    """
+
+    groups: tuple[Mapping[str, Tensor], ...]
+    num_rows: float
+    log_likelihood: Tensor
+    gradients: Mapping[TensorParameter, Tensor]
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return self.combined(other, lambda a, b: a + b)
+
+    def combined(self, other: Statistics, function: Callable[[Any, Any], Any]) -> Statistics:
+        """A function of each number of two statistics."""
+        pairs = zip(self.groups, other.groups, strict=True)
+        return Statistics(
+            tuple({name: function(mine[name], theirs[name]) for name in mine} for mine, theirs in pairs),
+            function(self.num_rows, other.num_rows),
+            function(self.log_likelihood, other.log_likelihood),
+            {leaf: function(gradient, other.gradients[leaf]) for leaf, gradient in self.gradients.items()},
+        )
+
+    def scaled(self, factor: float) -> Statistics:
+        """All numbers times a factor."""
+        return self.combined(self, lambda a, _: a * factor)
+
+    def moved_to(self, other: Statistics, share: float) -> Statistics:
+        """A share of the way from these to others; the gradients of the others."""
+        pairs = zip(self.groups, other.groups, strict=True)
+        groups = tuple({name: mine[name].lerp(theirs[name], share) for name in mine} for mine, theirs in pairs)
+        return Statistics(groups, other.num_rows, other.log_likelihood, other.gradients)
+
+    def state(self) -> dict[str, Any]:
+        """Tensors and numbers, for a checkpoint."""
+        return {
+            "groups": [dict(group) for group in self.groups],
+            "num_rows": self.num_rows,
+            "log_likelihood": self.log_likelihood,
+        }
+
+    @staticmethod
+    def of_state(state: Mapping[str, Any]) -> Statistics:
+        """Statistics from what `state` gave; their gradients are empty."""
+        return Statistics(tuple(state["groups"]), state["num_rows"], state["log_likelihood"], {})
+
+
+class Group:
+    """Sites that are updated together: F of one kind and one structure.
+
+    Args:
+        sites: The sites.
+        tensors: The places of the model's leaves.
+        counted: The counted circuit.
+    """
+
+    def __init__(self, sites: Sequence[Site], tensors: Tensors, counted: CountedCircuit) -> None:
+        self.sites, self.kind = sites, sites[0].kind
+        self.layer: Any = sites[0].layers[0]
+        self.graphs = {name: Graphs([site.parameters[name] for site in sites], tensors) for name in sites[0].parameters}
+        self.slots: list[tuple[Slot, list[int]]] = []
+        self._table: Graphs | None = None
+        self._is_log = True
+        if self.kind is not Kind.ROWS:
+            self.slots = counted.slot([counted.logs[site] for site in sites])
+        if self.kind is Kind.STATES:
+            tables = [_state_table(site.layers[0]) for site in sites]
+            self._table, self._is_log = Graphs([table for table, _ in tables], tensors), tables[0][1]
+        if self.kind is Kind.ROWS:
+            every = {name: [site.layers[0].params[name] for site in sites] for name in self.layer.params}
+            self._evaluated = {name: Graphs(graphs, tensors) for name, graphs in every.items()}
+
+    def logarithms(self) -> Tensor:
+        """The logarithms of weights or of states, `(F, *shape)`, as the model has them now."""
+        if self._table is None:
+            return self.graphs["weight"].logarithms()
+        return self._table.value() if self._is_log else self._table.logarithms()
+
+    def count(self, derivatives: Mapping[str, Tensor], wide: bool) -> dict[str, Tensor]:
+        """The expected counts of weights or states."""
+        name = "weight" if self.kind is Kind.WEIGHT else "states"
+        if len(self.slots) == 1 and self.slots[0][0].folds is None:
+            counts = derivatives[self.slots[0][0].attribute]
+        else:
+            first = derivatives[self.slots[0][0].attribute]
+            counts = first.new_empty((len(self.sites), *first.shape[1:]))
+            for slot, positions in self.slots:
+                gradient = derivatives[slot.attribute]
+                counts[positions] = gradient if slot.folds is None else gradient[list(slot.folds)]
+        return {name: counts.to(_WIDE) if wide else counts}
+
+    def expected(self, x: Tensor, flows: Mapping[Layer, Tensor]) -> dict[str, Tensor]:
+        """The expected statistics of rows `(B, D)`: those of layers that share a site are added."""
+        rule = _closed_form(self.layer).expected or _count_states
+        params = Params.of(eager, {name: graph.value().to(_WIDE) for name, graph in self._evaluated.items()})
+        shared = max(len(site.layers) for site in self.sites)
+        total: dict[str, Tensor] = {}
+        for number in range(shared):
+            layers = [site.layers[number] if number < len(site.layers) else site.layers[0] for site in self.sites]
+            weights = torch.stack(
+                [
+                    flows[layer].to(_WIDE) * float(number < len(site.layers))
+                    for layer, site in zip(layers, self.sites, strict=True)
+                ]
+            )
+            data = torch.stack([x[:, list(_scope(layer))] for layer in layers]).to(_WIDE)
+            missing = data.isnan()
+            sums = rule(eager, self.layer, params, data.where(~missing, 0.0), missing, weights)
+            total = {name: total[name] + sums[name] if total else sums[name] for name in sums}
+        return total
+
+    def maximize(self, statistics: Mapping[str, Tensor], pseudocount: float, step: float = 1.0) -> None:
+        """Give the leaves the numbers that make statistics most likely; units that nothing chose keep theirs."""
+        if step != 1.0 and self.kind is not Kind.ROWS:
+            statistics, pseudocount = self._relaxed(statistics, pseudocount, step), 0.0
+        if self.kind is Kind.WEIGHT:
+            counts = statistics["weight"]
+            smoothed = counts + pseudocount / counts.shape[-1]
+            total = smoothed.sum(-1, keepdim=True)
+            self._set("weight", smoothed / total.where(total > 0, 1.0), total > 0)
+            return
+        targets = _closed_form(self.layer).maximum(torch, self.layer, statistics, pseudocount)
+        number = statistics["count"] if "count" in statistics else statistics["states"].sum(-1)
+        for name in self.graphs:
+            target = targets[name]
+            chosen = number > 0
+            while chosen.ndim < target.ndim:
+                chosen = chosen[..., None]
+            while chosen.ndim > target.ndim:
+                chosen = chosen[..., 0]
+            self._set(name, target, chosen)
+
+    def _relaxed(self, statistics: Mapping[str, Tensor], pseudocount: float, step: float) -> dict[str, Tensor]:
+        """Counts whose shares are `step` times as far from those of the model, in logarithms."""
+        ((name, counts),) = statistics.items()
+        total = counts.sum(-1, keepdim=True)
+        before = self.logarithms().log_softmax(-1)
+        least = torch.finfo(counts.dtype).smallest_normal
+        after = (counts + pseudocount / counts.shape[-1]).clamp_(min=least).log_().log_softmax(-1)
+        return {name: torch.lerp(before.clamp_(min=_LEAST_LOG), after, step).softmax(-1).mul_(total)}
+
+    def _set(self, name: str, target: Tensor, chosen: Tensor) -> None:
+        graph = self.graphs[name]
+        if not bool(chosen.all()):
+            target = torch.where(chosen, target, graph.value().to(target.dtype))
+        graph.invert(target)
+
+
+def _scope(layer: Any) -> Scope:
+    scope: Scope = layer.scope
+    return scope
+
+
+def _closed_form(layer: Layer) -> Any:
+    return LAYER_ROWS[type(layer)].closed_form  # type: ignore[union-attr]  # a layer of a site
+
+
+def _count_states(
+    xp: Any,  # noqa: ARG001
+    layer: Any,
+    params: Any,  # noqa: ARG001
+    x: Tensor,
+    missing: Tensor,
+    weights: Tensor,
+) -> dict[str, Tensor]:
+    """The expected counts of states `(F, K, C)`, from the flows of rows."""
+    states = torch.arange(layer.domain.num_states, device=x.device)
+    chosen = (x == states) & ~missing  # (F, B, C)
+    return {"states": weights.mT @ chosen.to(weights.dtype)}
+
+
+def _state_table(layer: Layer) -> tuple[Parameter, bool]:
+    """The table `(K, C)` of a layer, and whether it holds logarithms."""
+    assert isinstance(layer, TabulatedLayer), "a site of states"
+    table = layer.state_table(int(layer.domain.num_states or 0))
+    return table.numbers, table.log_space
+
+
+class Expectation:
+    """The steps for one model.
+
+    Args:
+        model: A compiled circuit of one output of one unit, in the semiring `lse-sum`.
+
+    Attributes:
+        sites: Its sites, and which layers have none.
+        groups: The sites that are updated together.
+        rest: The leaves that are learned and have no closed form.
+
+    Raises:
+        UnsupportedError: The model is no such circuit.
+    """
+
+    def __init__(self, model: Any) -> None:
+        check_model(model)
+        self.model: TorchCircuit = model
+        tensors = Tensors(model)
+        self.sites: Sites = sites_of(model.symbolic, tensors)
+        self.counted = CountedCircuit(model, self.sites)
+        groups: dict[Any, list[Site]] = {}
+        for site in self.sites.closed:
+            groups.setdefault(site.group(tensors), []).append(site)
+        self.groups = [Group(sites, tensors, self.counted) for sites in groups.values()]
+        self.rest = [leaf for leaf in self.counted.copies if tensors.is_learned(leaf) and not self._is_closed(leaf)]
+        wanted = [slot.attribute for group in self.groups for slot, _ in group.slots]
+        wanted += [self.counted.attribute(self.counted.copies[leaf]) for leaf in self.rest]
+        self._wanted = list(dict.fromkeys(wanted))
+
+    def _is_closed(self, leaf: TensorParameter) -> bool:
+        return any(leaf in site.tensors for site in self.sites.closed)
+
+    @torch.no_grad()
+    def synchronize(self) -> None:
+        """Take over the numbers that the model has now."""
+        if (
+            self.counted.module.dtype != self.model.dtype
+            or self.counted.module.leaves.device != self.model.leaves.device
+        ):
+            self.counted.module.to(self.model.leaves.device, self.model.dtype)
+        self.counted.copy_leaves()
+        for group in self.groups:
+            if group.kind is Kind.ROWS:
+                continue
+            try:
+                logs = group.logarithms()
+            except UnsupportedError as error:
+                raise UnsupportedError(f"{self.model.symbolic.layer_name(group.layer)}: {error}") from None
+            for slot, positions in group.slots:
+                slot.write(self.counted.module.leaves, logs if len(self.slots_of(group)) == 1 else logs[positions])
+
+    @staticmethod
+    def slots_of(group: Group) -> list[tuple[Slot, list[int]]]:
+        """The slots of a group."""
+        return group.slots
+
+    def of(self, x: Tensor, *, wide: bool = True) -> Statistics:
+        """The expected statistics of rows under the model as it is.
+
+        Args:
+            x: `(B, D)`; NaN is missing.
+            wide: Whether counts are in float64, to be added over many batches; else in the dtype of the model.
+
+        Raises:
+            InputError: A row has probability 0, or there are no rows.
+        """
+        if not len(x):
+            raise InputError("expected statistics of no rows: give at least one")
+        self.synchronize()
+        logs, derivatives, flows = self.counted.derivatives(x, self._wanted)
+        with torch.no_grad():
+            groups = tuple(
+                group.expected(x, flows) if group.kind is Kind.ROWS else group.count(derivatives, wide)
+                for group in self.groups
+            )
+        gradients = self.counted.gradients_of_copies(derivatives) if self.rest else {}
+        return Statistics(groups, float(len(x)), logs.to(_WIDE).sum(), {leaf: gradients[leaf] for leaf in self.rest})
+
+    @torch.no_grad()
+    def maximize(self, statistics: Statistics, pseudocount: float, step: float = 1.0) -> None:
+        """Give every leaf with a closed form the numbers that make statistics most likely.
+
+        Args:
+            statistics: As of `of`, maybe added up over parts of the rows.
+            pseudocount: Imaginary rows for each distribution: spread evenly over states and terms of sums; of numbers,
+                with the mean and the variance of the whole layer.
+            step: How far the logarithms of weights and states go, in multiples of the way to these numbers.
+        """
+        for group, numbers in zip(self.groups, statistics.groups, strict=True):
+            group.maximize(numbers, pseudocount, step)
+
+
+def check_model(model: Any) -> None:
+    """Refuse what has no expected counts.
+
+    Raises:
+        UnsupportedError: The model is no compiled circuit, is in another semiring, or has another number of outputs.
+    """
+    if not isinstance(model, TorchCircuit):
+        raise UnsupportedError(
+            f"expectation maximization needs a compiled circuit, found {type(model).__name__}; learn it by Adam"
+        )
+    if model.semiring.name != "lse-sum":
+        raise UnsupportedError(
+            f"expectation maximization needs a circuit of logarithms, found the semiring {model.semiring.name!r}; "
+            "compile it by default settings, or learn it by Adam"
+        )
+    outputs = tuple(model.symbolic.outputs)
+    if len(outputs) != 1 or outputs[0].num_output_units != 1:
+        units = sum(output.num_output_units for output in outputs)
+        raise UnsupportedError(
+            f"expectation maximization needs one output of one unit, found {len(outputs)} output(s) of {units} units"
+        )
+    if not any(isinstance(layer, InputLayer) and layer.num_variables for layer in model.symbolic.layers):
+        raise UnsupportedError("expectation maximization needs a circuit that reads variables, and this one has none")

@@ -1,0 +1,117 @@
+"""Expected counts: how often each weight, and each state, is used when a circuit explains rows.
+
+>>> import torch
+>>> import plica
+>>> from plica.symbolic.layers import BernoulliLayer, SumLayer
+>>> coins, mix = BernoulliLayer([0], 2), SumLayer(2, 1)
+>>> model = plica.compile(plica.Circuit([coins, mix], {mix: [coins]}, [mix]))
+>>> counted = flows(model, torch.tensor([[1.0], [0.0], [1.0], [float("nan")]]))
+>>> counted.num_rows, round(float(counted.counts["1.weight"].sum()), 4)
+(4, 4.0)
+>>> counted.statistics[coins]["states"].sum(0).round(decimals=4).tolist()
+[1.0, 2.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plica.errors import InputError
+from plica.learn.expectation import Expectation, Statistics
+from plica.learn.sites import Kind
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import Layer
+
+_ROWS = 4096  # of a part of the rows, whose activations are in memory together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flows:
+    """Expected counts and statistics of some rows, in float64; those of two parts of the rows add up: `first + second`.
+
+    Attributes:
+        counts: For each leaf behind the weight of a sum or a table of states, by its key in the state dict, how often
+            each entry is expected to be used: of the shape of the weight or the table. What is counted at layers that
+            share a leaf is added.
+        statistics: For each input layer with a closed form, what its row counts: `{"states": (K, C)}` of a variable of
+            finitely many states, else sums over rows such as `{"count": (K,), "sum": (K,)}`. Layers that share their
+            leaves have the same. A row that lacks a variable adds nothing for it.
+        refused: Why other layers that are learned have none, by layer.
+        num_rows: The number of rows.
+        log_likelihood: The sum of the log-likelihoods of the rows.
+    """
+
+    counts: Mapping[str, Tensor]
+    statistics: Mapping[Layer, Mapping[str, Tensor]]
+    refused: Mapping[Layer, str]
+    num_rows: int
+    log_likelihood: float
+    _circuit: Circuit
+
+    def __add__(self, other: Flows) -> Flows:
+        if not isinstance(other, Flows):
+            return NotImplemented
+        if other._circuit is not self._circuit:
+            raise InputError("flows of two circuits cannot be added; count the rows with one circuit")
+        return Flows(
+            {key: count + other.counts[key] for key, count in self.counts.items()},
+            {
+                layer: {name: numbers + other.statistics[layer][name] for name, numbers in sums.items()}
+                for layer, sums in self.statistics.items()
+            },
+            self.refused,
+            self.num_rows + other.num_rows,
+            self.log_likelihood + other.log_likelihood,
+            self._circuit,
+        )
+
+
+def flows(circuit: Any, x: Any) -> Flows:
+    """The expected counts of a compiled circuit's weights and states, and expected statistics of its input layers.
+
+    The count of a weight is the sum, over rows, of the probability that sampling the row's latent choices, given what
+    is known of the row, takes this weight. It is the weight times the derivative of the log-likelihood. Expectation
+    maximization divides counts by their totals; pruning removes what is hardly used.
+
+    Args:
+        circuit: A compiled circuit of one output of one unit, in the semiring `lse-sum`.
+        x: `(N, D)` rows; NaN is missing.
+
+    Raises:
+        UnsupportedError: It is no such circuit, or a weight is negative.
+        InputError: There are no rows, or a row has probability 0.
+
+    Source: Darwiche, "A differential approach to inference in Bayesian networks", 2003.
+    """
+    expectation = Expectation(circuit)
+    rows = torch.as_tensor(x)
+    if rows.is_floating_point():
+        rows = rows.to(circuit.dtype)
+    rows = rows.to(circuit.leaves.device)
+    if rows.ndim != 2 or not len(rows):
+        raise InputError(f"flows: expected rows (N, D), at least one, found shape {tuple(rows.shape)}")
+    total: Statistics | None = None
+    for part in torch.split(rows, _ROWS):
+        statistics = expectation.of(part)
+        total = statistics if total is None else total + statistics
+    assert total is not None, "there is a row"
+    counts: dict[str, Tensor] = {}
+    by_layer: dict[Layer, Mapping[str, Tensor]] = {}
+    keys = circuit.compiled.keys
+    for group, sums in zip(expectation.groups, total.groups, strict=True):
+        for number, site in enumerate(group.sites):
+            own = {name: numbers[number].clone() for name, numbers in sums.items()}
+            count = own.get("weight", own.get("states"))
+            if count is not None and len(site.tensors) == 1 and count.shape == site.tensors[0].shape:
+                counts[keys[site.tensors[0]]] = count
+            if group.kind is not Kind.WEIGHT:
+                by_layer |= dict.fromkeys(site.layers, own)
+    ordered = {key: counts[key] for key in keys.values() if key in counts}
+    return Flows(
+        ordered, by_layer, expectation.sites.refused, int(total.num_rows), float(total.log_likelihood), circuit.symbolic
+    )

@@ -1,0 +1,116 @@
+"""What learners by expectation maximization share: the model's steps, and Adam for leaves without a closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plica.arguments import shown
+from plica.errors import InputError, UnsupportedError
+from plica.learn.expectation import Expectation, Statistics
+from plica.learn.learners.base import Plan
+
+
+def check_number(
+    owner: str, name: str, value: Any, *, least: float = 0.0, above: float | None = None, below: float = inf
+) -> None:
+    """Raise unless a setting is a number in a range.
+
+    Args:
+        owner: The class of the setting.
+        name: The setting.
+        value: Its value.
+        least: The least number that it may be.
+        above: What it must be above, in place of `least`.
+        below: What it must be below.
+
+    Raises:
+        InputError: It is none.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and (value >= least if above is None else value > above) and value < below:
+        return
+    lower = f"at least {least:g}" if above is None else f"above {above:g}"
+    upper = "" if below == inf else f" and below {below:g}"
+    raise InputError(f"{owner}: {name} must be a finite number {lower}{upper}, found {shown(value)}")
+
+
+class Maximization:
+    """The steps of expectation maximization for one model; leaves without a closed form take steps of Adam.
+
+    Args:
+        model: The model.
+        plan: How long it learns.
+        rate: Adam's rate at the start, which falls to zero along a half cosine.
+
+    Raises:
+        UnsupportedError: The model has no expected counts, or no leaf with a closed form.
+    """
+
+    def __init__(self, model: nn.Module, plan: Plan, rate: float) -> None:
+        self.expectation = Expectation(model)
+        if not self.expectation.groups:
+            raise UnsupportedError(
+                f"expectation maximization has no closed form for any leaf of the model; {self.reasons()}; learn it by "
+                "Adam"
+            )
+        tensors = [self._tensor(leaf) for leaf in self.expectation.rest]
+        self._distinct = list(dict.fromkeys(tensors))
+        self._adam = torch.optim.Adam(self._distinct, lr=rate) if self._distinct else None
+        steps = max(1, plan.epochs * plan.steps_per_epoch)
+        self._schedule = (
+            torch.optim.lr_scheduler.CosineAnnealingLR(self._adam, steps) if self._adam is not None else None
+        )
+
+    def reasons(self) -> str:
+        """Why layers have no closed form, the first few."""
+        circuit = self.expectation.model.symbolic
+        refused = list(self.expectation.sites.refused.items())
+        if not refused:
+            return "no leaf is learned"
+        return "; ".join(f"{circuit.layer_name(layer)}: {why}" for layer, why in refused[:2])
+
+    def step_rest(self, statistics: Statistics) -> None:
+        """One step of Adam on the leaves without a closed form."""
+        if self._adam is None or self._schedule is None:
+            return
+        with torch.no_grad():
+            for tensor in self._distinct:
+                tensor.grad = torch.zeros_like(tensor)
+            for leaf, gradient in statistics.gradients.items():
+                tensor, fold = self._place(leaf)
+                tensor.grad[fold] -= gradient / statistics.num_rows  # type: ignore[index]  # set above
+        self._adam.step()
+        self._schedule.step()
+        for tensor in self._distinct:
+            tensor.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of Adam and of its schedule; empty without them."""
+        if self._adam is None or self._schedule is None:
+            return {}
+        return {"adam": self._adam.state_dict(), "schedule": self._schedule.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        if self._adam is not None and self._schedule is not None:
+            self._adam.load_state_dict(state["adam"])
+            self._schedule.load_state_dict(state["schedule"])
+
+    def _place(self, leaf: Any) -> tuple[Tensor, int]:
+        for name, folded in self.expectation.model.leaves.attributes():
+            if leaf in folded.members:
+                return getattr(self.expectation.model.leaves, name), folded.members.index(leaf)
+        raise AssertionError("a leaf of the model")
+
+    def _tensor(self, leaf: Any) -> Tensor:
+        return self._place(leaf)[0]
+
+
+def mean_log_likelihood(statistics: Statistics) -> Tensor:
+    """The mean of the log-likelihoods of the rows, of shape `()`."""
+    return statistics.log_likelihood / statistics.num_rows
