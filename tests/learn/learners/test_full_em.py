@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from sklearn.mixture import GaussianMixture  # type: ignore[import-untyped]
+from sklearn.mixture import GaussianMixture
 
 import plica
 from plica.errors import InputError, UnsupportedError
