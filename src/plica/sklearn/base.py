@@ -101,6 +101,7 @@ class CircuitEstimator(BaseEstimator):
             structure=self.structure,
             learning_rate=self.learning_rate,
             seed=self._seed(),
+            dtype="float64",  # answers do not depend on which rows come together
             target=None if target is None else TARGET,
         )
 
