@@ -244,4 +244,15 @@ def checks_of(case: LayerCase) -> dict[str, Callable[[Any], None]]:
 
 
 # What is asked of distributions alone.
-_OF_DISTRIBUTIONS = ("sample", "mode", "maximum", "mean", "variance", "covariance", "interval", "algebras", "sampling")
+_OF_DISTRIBUTIONS = (
+    "sample",
+    "mode",
+    "maximum",
+    "mean",
+    "variance",
+    "covariance",
+    "interval",
+    "algebras",
+    "sampling",
+    "closed_form",
+)

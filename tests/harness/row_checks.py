@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
+import plica.eager.namespace as eager
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError
 from plica.lower.fold.settings import own_settings_of, padded_lengths
@@ -459,6 +461,39 @@ def check_increasing(case: InputCase) -> None:
         TorchCompiler(dtype="float32").compile(circuit)
 
 
+def check_closed_form(case: InputCase) -> None:
+    """No numbers near those of the column make weighted rows more likely; missing rows do not count."""
+    layer, rng = input_layer(case), np.random.default_rng(9)
+    folds, form = Folds(layer), case.row.closed_form
+    x = np.stack([case.draw(layer, rng, 4 * B) for _ in range(F)]).astype(float)
+    flows, missing = rng.random((F, 4 * B, UNITS)), np.zeros(x.shape, bool)
+    missing[:, 0] = True
+    if form.expected is None:
+        chosen = (x == np.arange(num_states(layer))) & ~missing  # (F, B, C)
+        statistics = {"states": torch.from_numpy(np.swapaxes(flows, 1, 2) @ chosen)}
+    else:
+        params = Params.of(eager, {name: torch.from_numpy(array) for name, array in folds.stacked.items()})
+        rows = (torch.from_numpy(array) for array in (np.where(missing, 0.0, x), missing, flows))
+        statistics = form.expected(eager, layer, params, *rows)
+    best = {name: array.numpy() for name, array in form.maximum(torch, layer, statistics, 0.0).items()}
+    learned = [name for name in form.names if name in folds.params[0]]
+    assert learned, "a parameter of the layer has a closed form"
+    x[missing] = np.nan
+    for fold, given in enumerate(folds.params):
+
+        def likelihood(numbers: Mapping[str, Array], fold: int = fold, given: Any = given) -> Any:
+            params = {**given, **{name: array.astype(WIDE) for name, array in numbers.items()}}
+            totals = case.reference(LOG, layer, params, np.full_like(x[fold], np.nan, dtype=WIDE))
+            return (flows[fold] * (case.reference(LOG, layer, params, x[fold].astype(WIDE)) - totals)).sum()
+
+        found = {name: best[name][fold] for name in learned}
+        most = likelihood(found)
+        assert most >= likelihood({name: given[name] for name in learned})
+        for _ in range(10):
+            near = {name: array * (1 + 0.01 * rng.normal(size=array.shape)) for name, array in found.items()}
+            assert not likelihood(near) > most + 1e-9, "numbers that are not allowed give NaN, and are not better"
+
+
 # For each kind of row, what checks each of its columns; None where there is nothing to compute.
 COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
     InputRow: {
@@ -479,6 +514,7 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "interval": check_interval,
         "states": check_states,
         "increasing": check_increasing,
+        "closed_form": check_closed_form,
     },
     SumRow: {"layer": None, "body": check_inner_body, "choose": check_choose},
     ProductRow: {"layer": None, "body": check_inner_body, "route": check_route},
