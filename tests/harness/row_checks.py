@@ -469,7 +469,7 @@ def check_closed_form(case: InputCase) -> None:
     flows, missing = rng.random((F, 4 * B, UNITS)), np.zeros(x.shape, bool)
     missing[:, 0] = True
     if form.expected is None:
-        chosen = (x == np.arange(num_states(layer))) & ~missing  # (F, B, C)
+        chosen = (x == np.arange(num_states(layer) or 0)) & ~missing  # (F, B, C)
         statistics = {"states": torch.from_numpy(np.swapaxes(flows, 1, 2) @ chosen)}
     else:
         params = Params.of(eager, {name: torch.from_numpy(array) for name, array in folds.stacked.items()})
