@@ -41,6 +41,8 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     "sklearn": {"digits": "from plica.files.datasets import digits; digits()"},
     "tensorboard": {"figures": "from plica.learn.tensorboard import TensorBoard; TensorBoard('runs')"},
     "pyarrow": {"parquet": "from plica.files.rows.parquet import require_pyarrow; require_pyarrow()"},
+    "pydataset": {"tables": "from plica.bench.sets import _folder; _folder('pydataset')"},
+    "statsmodels": {"tables": "from plica.bench.sets import _folder; _folder('statsmodels')"},
     "pysdd": {
         "clauses": "from plica.templates.logic import LogicalCircuit; LogicalCircuit.from_cnf([[1, -2]])",
         "a node": "from plica.templates.logic import LogicalCircuit; LogicalCircuit.from_pysdd(None)",

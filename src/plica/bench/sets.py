@@ -128,7 +128,10 @@ def _of_sklearn(name: str, target_is_category: bool = True, **arguments: Any) ->
 
 
 def _folder(package: str) -> Path:
-    spec = find_spec(package)
+    try:
+        spec = find_spec(package)
+    except ModuleNotFoundError:
+        spec = None
     if spec is None or spec.origin is None:
         require(package)  # raises, and says what to install
         raise AssertionError(f"{package} has no folder")

@@ -20,7 +20,7 @@ class BernoulliLayer(trials.TrialLayer, name="bernoulli"):
     """Distributions over the values 0 and 1 of one variable; 1 is a success."""
 
     domain = BOOLEANS
-    closed_form = forms.trials(lambda layer: 1)  # noqa: ARG005
+    closed_form = forms.trials()
 
     @staticmethod
     def table(xp: Namespace, params: Params) -> Weight:

@@ -32,7 +32,7 @@ class BinomialLayer(trials.TrialLayer, name="binomial"):
 
     total_count: int = setting("n, the number of trials", 2)
     domain = property(lambda self: finite(self.total_count + 1))
-    closed_form = forms.trials(lambda layer: layer.total_count)
+    closed_form = forms.trials("total_count")
 
     @staticmethod
     def table(xp: Namespace, total_count: int, log_failure: Array, log_success: Array, params: Params) -> Weight:

@@ -8,7 +8,8 @@ halves of the rows add up.
 Rules get an array namespace `xp` that has the functions of the Python Array API standard, and arrays in float64.
 
     >>> import numpy as np
-    >>> form = ratio("rate", lambda count, total: count / total)
+    >>> from operator import truediv
+    >>> form = ratio("rate", truediv)
     >>> statistics = {"count": np.array([[4.0]]), "sum": np.array([[2.0]])}
     >>> form.maximum(np, None, statistics, 0.0)["rate"].tolist()
     [[2.0]]
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from plica.symbolic.layers.univariate import MIN_STDDEV
@@ -58,12 +60,18 @@ def _shares(xp: Namespace, counts: Array, pseudocount: float) -> Array:
 
 def table(*names: str) -> ClosedForm:
     """The form of tables `(K, C)` of probabilities of states; names that begin with "log" hold logarithms."""
+    return ClosedForm(partial(_table_maximum, names), None, names)
 
-    def maximum(xp: Namespace, layer: Any, statistics: Statistics, pseudocount: float) -> Statistics:  # noqa: ARG001
-        shares = _shares(xp, statistics["states"], pseudocount)
-        return {name: safe_log(xp, shares) if name.startswith("log") else shares for name in names}
 
-    return ClosedForm(maximum, None, names)
+def _table_maximum(
+    names: tuple[str, ...],
+    xp: Namespace,
+    layer: Any,  # noqa: ARG001
+    statistics: Statistics,
+    pseudocount: float,
+) -> Statistics:
+    shares = _shares(xp, statistics["states"], pseudocount)
+    return {name: safe_log(xp, shares) if name.startswith("log") else shares for name in names}
 
 
 def safe_log(xp: Namespace, x: Array) -> Array:
@@ -71,16 +79,22 @@ def safe_log(xp: Namespace, x: Array) -> Array:
     return xp.log(xp.clip(x, float(xp.finfo(x.dtype).smallest_normal), None))
 
 
-def trials(number: Callable[[Any], int]) -> ClosedForm:
-    """The form of the successes among `number(layer)` trials; its states are the numbers of successes."""
+def trials(count: str | None = None) -> ClosedForm:
+    """The form of the successes among trials; its states are the numbers of successes.
 
-    def maximum(xp: Namespace, layer: Any, statistics: Statistics, pseudocount: float) -> Statistics:
-        counts, total = statistics["states"], number(layer)
-        successes = xp.sum(counts * xp.arange(counts.shape[-1], dtype=counts.dtype), axis=-1)
-        number_of_trials = total * xp.sum(counts, axis=-1)
-        return successes_of(xp, successes, number_of_trials - successes, pseudocount * total / 2)
+    Args:
+        count: The attribute of the layer that has the number of trials; None for a single one.
+    """
+    return ClosedForm(partial(_trials_maximum, count), None, ("logits", "probs"))
 
-    return ClosedForm(maximum, None, ("logits", "probs"))
+
+def _trials_maximum(
+    count: str | None, xp: Namespace, layer: Any, statistics: Statistics, pseudocount: float
+) -> Statistics:
+    counts, total = statistics["states"], 1 if count is None else getattr(layer, count)
+    successes = xp.sum(counts * xp.arange(counts.shape[-1], dtype=counts.dtype), axis=-1)
+    number_of_trials = total * xp.sum(counts, axis=-1)
+    return successes_of(xp, successes, number_of_trials - successes, pseudocount * total / 2)
 
 
 def successes_of(xp: Namespace, successes: Array, failures: Array, pseudocount: float = 0.0) -> Statistics:
@@ -93,11 +107,16 @@ def successes_of(xp: Namespace, successes: Array, failures: Array, pseudocount: 
 
 def first_successes() -> ClosedForm:
     """The form of failures before a first success."""
+    return ClosedForm(_first_success_maximum, sums, ("logits", "probs"))
 
-    def maximum(xp: Namespace, layer: Any, statistics: Statistics, pseudocount: float) -> Statistics:  # noqa: ARG001
-        return successes_of(xp, *with_imaginary_rows(xp, statistics, pseudocount))
 
-    return ClosedForm(maximum, sums, ("logits", "probs"))
+def _first_success_maximum(
+    xp: Namespace,
+    layer: Any,  # noqa: ARG001
+    statistics: Statistics,
+    pseudocount: float,
+) -> Statistics:
+    return successes_of(xp, *with_imaginary_rows(xp, statistics, pseudocount))
 
 
 def sums(xp: Namespace, layer: Any, params: Any, x: Array, missing: Array, flows: Array) -> Statistics:  # noqa: ARG001
@@ -110,12 +129,27 @@ def sums(xp: Namespace, layer: Any, params: Any, x: Array, missing: Array, flows
 
 
 def ratio(name: str, value: Callable[[Array, Array], Array]) -> ClosedForm:
-    """The form of a parameter that is a function of the number of rows and the sum of their values."""
+    """The form of a parameter that is a function of the number of rows and the sum of their values.
 
-    def maximum(xp: Namespace, layer: Any, statistics: Statistics, pseudocount: float) -> Statistics:  # noqa: ARG001
-        return {name: value(*with_imaginary_rows(xp, statistics, pseudocount))}
+    Functions of a module alone can be pickled: `operator.truediv` for an inverse mean, `mean_of` for a mean.
+    """
+    return ClosedForm(partial(_ratio_maximum, name, value), sums, (name,))
 
-    return ClosedForm(maximum, sums, (name,))
+
+def mean_of(count: Array, total: Array) -> Array:
+    """The mean of values, from their number and their sum."""
+    return total / count
+
+
+def _ratio_maximum(
+    name: str,
+    value: Callable[[Array, Array], Array],
+    xp: Namespace,
+    layer: Any,  # noqa: ARG001
+    statistics: Statistics,
+    pseudocount: float,
+) -> Statistics:
+    return {name: value(*with_imaginary_rows(xp, statistics, pseudocount))}
 
 
 def with_imaginary_rows(xp: Namespace, statistics: Statistics, pseudocount: float) -> tuple[Array, Array]:
@@ -128,31 +162,33 @@ def with_imaginary_rows(xp: Namespace, statistics: Statistics, pseudocount: floa
     return xp.clip(count, least, None), xp.clip(total, least, None)
 
 
-def moments(
-    transform: Callable[[Namespace, Array], Array] = lambda _, x: x,
-) -> Expected:
+def moments(transform: Callable[[Namespace, Array], Array] | None = None) -> Expected:
     """The number of rows that have each variable, sums of what a function makes of its values, and of their squares.
 
     Each is `(F, K, V)`: variables are independent given the unit.
+
+    Args:
+        transform: The function, one of a module; None for the values themselves.
     """
+    return partial(_expected_moments, transform)
 
-    def expected(
-        xp: Namespace,
-        layer: Any,  # noqa: ARG001
-        params: Any,  # noqa: ARG001
-        x: Array,
-        missing: Array,
-        flows: Array,
-    ) -> Statistics:
-        values = xp.where(missing, 0.0, transform(xp, xp.where(missing, 1.0, x)))
-        units = xp.matrix_transpose(flows)
-        return {
-            "count": xp.matmul(units, xp.where(missing, 0.0, xp.ones_like(x))),
-            "sum": xp.matmul(units, values),
-            "squares": xp.matmul(units, values * values),
-        }
 
-    return expected
+def _expected_moments(
+    transform: Callable[[Namespace, Array], Array] | None,
+    xp: Namespace,
+    layer: Any,  # noqa: ARG001
+    params: Any,  # noqa: ARG001
+    x: Array,
+    missing: Array,
+    flows: Array,
+) -> Statistics:
+    values = xp.where(missing, 0.0, x if transform is None else transform(xp, xp.where(missing, 1.0, x)))
+    units = xp.matrix_transpose(flows)
+    return {
+        "count": xp.matmul(units, xp.where(missing, 0.0, xp.ones_like(x))),
+        "sum": xp.matmul(units, values),
+        "squares": xp.matmul(units, values * values),
+    }
 
 
 def normal_moments(xp: Namespace, statistics: Statistics, pseudocount: float) -> tuple[Array, Array]:
@@ -181,10 +217,17 @@ def _positive(xp: Namespace, x: Array) -> Array:
 
 def normal(location: str, spread: str, expected: Expected, *, axis: bool = False) -> ClosedForm:
     """The form of normal densities; `axis` says whether parameters have one for the variables."""
+    return ClosedForm(partial(_normal_maximum, (location, spread), axis), expected, (location, spread))
 
-    def maximum(xp: Namespace, layer: Any, statistics: Statistics, pseudocount: float) -> Statistics:  # noqa: ARG001
-        mean, variance = normal_moments(xp, statistics, pseudocount)
-        numbers = {location: mean, spread: xp.sqrt(variance)}
-        return numbers if axis else {name: array[..., 0] for name, array in numbers.items()}
 
-    return ClosedForm(maximum, expected, (location, spread))
+def _normal_maximum(
+    names: tuple[str, str],
+    axis: bool,
+    xp: Namespace,
+    layer: Any,  # noqa: ARG001
+    statistics: Statistics,
+    pseudocount: float,
+) -> Statistics:
+    mean, variance = normal_moments(xp, statistics, pseudocount)
+    numbers = dict(zip(names, (mean, xp.sqrt(variance)), strict=True))
+    return numbers if axis else {name: array[..., 0] for name, array in numbers.items()}

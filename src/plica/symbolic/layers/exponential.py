@@ -6,6 +6,7 @@ Domain('real numbers of at least 0')
 """
 
 import math
+from operator import truediv
 from typing import final
 
 from plica.symbolic.domains import NONNEGATIVE_REALS
@@ -26,7 +27,7 @@ class ExponentialLayer(UnivariateLayer, name="exponential"):
         positive_normal, "positive rates; by default the softplus of normal draws, plus 1e-5"
     )
     domain = NONNEGATIVE_REALS
-    closed_form = forms.ratio("rate", lambda count, total: count / total)
+    closed_form = forms.ratio("rate", truediv)
 
     @staticmethod
     def log_density(xp: Namespace, x: Array, rate: Array, log_rate: Array) -> Array:

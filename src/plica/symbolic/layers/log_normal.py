@@ -26,6 +26,10 @@ from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFact
 from plica.symbolic.semirings import Params
 
 
+def _log(xp: Namespace, x: Array) -> Array:
+    return xp.log(x)
+
+
 @final
 class LogNormalLayer(UnivariateLayer, name="log-normal"):
     """Densities of one positive variable whose logarithm has mean loc and standard deviation scale."""
@@ -36,7 +40,7 @@ class LogNormalLayer(UnivariateLayer, name="log-normal"):
         "positive standard deviations of the logarithm; by default the softplus of normal draws, plus 1e-5",
     )
     domain = POSITIVE_REALS
-    closed_form = forms.normal("loc", "scale", forms.moments(lambda xp, x: xp.log(x)))
+    closed_form = forms.normal("loc", "scale", forms.moments(_log))
 
     @staticmethod
     def log_density(xp: Namespace, x: Array, loc: Array, log_scale: Array) -> Array:

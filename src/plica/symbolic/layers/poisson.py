@@ -30,7 +30,7 @@ class PoissonLayer(UnivariateLayer, name="poisson"):
         "positive rates, which are the means; by default the softplus of normal draws, plus `MIN_RATE`",
     )
     domain = COUNTS
-    closed_form = forms.ratio("rate", lambda count, total: total / count)
+    closed_form = forms.ratio("rate", forms.mean_of)
 
     log_density = staticmethod(lambda xp, x, rate, log_rate: counts.log_poisson(xp, x, rate, log_rate))
     mode = staticmethod(lambda xp, rate: xp.floor(rate))
