@@ -11,7 +11,7 @@ def frequencies(states: np.ndarray, samples: np.ndarray) -> np.ndarray:
 
 
 def assert_distribution(counts: np.ndarray, weights: np.ndarray, level: float = 1e-3) -> None:
-    """A chi-squared test of counts against weights; cells of fewer than 5 expected counts are joined.
+    """A chi-squared test of counts against weights; the smallest cells are joined until 5 counts are expected.
 
     Args:
         counts: How often each state was drawn.
@@ -21,8 +21,9 @@ def assert_distribution(counts: np.ndarray, weights: np.ndarray, level: float = 
     assert np.isfinite(weights).all()
     assert not counts[weights == 0].any(), "a state of probability zero was drawn"
     expected = counts.sum() * weights / weights.sum()
-    small = expected < 5
-    parts = [np.append(array[~small], array[small].sum()) for array in (counts, expected)]
+    order = np.argsort(expected, kind="stable")
+    joined = max(int(np.searchsorted(np.cumsum(expected[order]), 5)) + 1, int((expected < 5).sum()))
+    parts = [np.append(array[order[joined:]], array[order[:joined]].sum()) for array in (counts, expected)]
     counts, expected = (array[parts[1] > 0] for array in parts)
     if len(counts) > 1:
         assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > level

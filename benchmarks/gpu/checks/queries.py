@@ -146,7 +146,7 @@ def _is_true(variable: int) -> LogicalCircuit:
 
 
 QUERIES: dict[str, Callable[[TorchCircuit, Tensor], Any]] = {
-    "backdoor": lambda c, x: plica.queries.backdoor(c, {0: x[:, 0]}, {1: x[:, 1]}, [2]),
+    "backdoor": lambda c, x: plica.queries.backdoor(c, {0: x[:, 0]}, {1: x[:, -1]}, [2]),
     "cross_entropy": _of_itself("cross_entropy"),
     "entropy": lambda c, x: plica.queries.entropy(c),  # noqa: ARG005
     "expectation": _of_itself("expectation"),

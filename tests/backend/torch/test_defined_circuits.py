@@ -56,7 +56,7 @@ class Run:
         """The derivatives along three directions of all tensors."""
         tensors, rows = [one for one in self.compiled.parameters() if one.requires_grad], self.batches[0]
         expected = self.expected(rows)
-        if not tensors or not np.isfinite(expected).all() or np.abs(expected).min() < 1e-9 * np.abs(expected).max():
+        if not tensors or not np.isfinite(expected).all() or np.abs(expected).min() <= 1e-9 * np.abs(expected).max():
             return
         weight = self.rng.normal(size=expected.shape)
         found = self.tensor(rows)
