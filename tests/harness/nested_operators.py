@@ -54,6 +54,8 @@ ALWAYS = (
 OPERATORS = (*ALWAYS, "integrate", "marginal", "condition", "normalize")
 LARGEST = 1500
 """Entries of the largest table."""
+_MOST_LAYERS = 4000
+"""Layers of the largest circuit: one of 35,000 took minutes to compile."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,12 @@ class Nest:
         while True:
             name = self.pick(OPERATORS if self.adds else ALWAYS)
             made: Made | None = getattr(self, f"_{name}")()
-            if made is not None and made[1].values.numel() <= LARGEST and made[1].units <= 20:
+            if (
+                made is not None
+                and made[1].values.numel() <= LARGEST
+                and made[1].units <= 20
+                and len(made[0].layers) <= _MOST_LAYERS
+            ):
                 self.steps.append(f"{name}#{len(self.pool)}")
                 return made
 
