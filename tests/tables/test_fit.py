@@ -188,7 +188,9 @@ def random_column(rng: np.random.Generator, num_rows: int) -> list[Any]:
     return makers[rng.integers(len(makers))]()
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 40))])
+@pytest.mark.parametrize(
+    "seed", [24, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(40) if seed != 24)]
+)
 def test_nothing_is_filled_in_that_a_column_cannot_have(seed: int) -> None:
     rng = np.random.default_rng(seed)
     full = {f"c{position}": random_column(rng, 40) for position in range(5)}

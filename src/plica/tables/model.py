@@ -123,7 +123,7 @@ class Model:
 
     def rounded(self, x: Array) -> Array:
         """Numbers `(B, D)` that were drawn or computed, with as many decimals as their columns have."""
-        if self.encoding is None or x.dtype.kind != "f":
+        if self.encoding is None:
             return x
         x, domains = widened(x), column_domains(self.circuit.symbolic)
         columns = zip(self.encoding.modelled, x.T, domains, strict=True)

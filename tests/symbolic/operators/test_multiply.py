@@ -87,12 +87,12 @@ def check_pair(seed: int) -> bool:
 
 
 def test_random_pairs_are_multiplied_exactly_where_they_are_compatible() -> None:
-    multiplied = [check_pair(seed) for seed in range(200)]
-    assert 20 < multiplied.count(False) < 100, "the draws have both kinds"
+    multiplied = [check_pair(seed) for seed in range(80)]
+    assert 8 < multiplied.count(False) < 40, "the draws have both kinds"
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("start", range(200, 2200, 250))
+@pytest.mark.parametrize("start", range(80, 2080, 250))
 def test_more_random_pairs(start: int) -> None:
     for seed in range(start, start + 250):
         check_pair(seed)
