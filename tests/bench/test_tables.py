@@ -12,6 +12,7 @@ from plica.bench.imputers import Imputer, MeanMode, nearest
 from plica.bench.sets import SETS, Array, Column, MixedTable, table_of
 from plica.bench.tables import hide, mean_figure, summary, trials
 from plica.extras import require
+from tests.harness.pairwise import first_usual
 
 NAN = math.nan
 PETS = table_of({"size": [1.0, 2.0, 3.5, 6.0], "pet": ["cat", "dog", "cat", ""], "legs": ["4", "4", "2", None]})
@@ -30,7 +31,7 @@ def test_numbers_that_are_codes_of_categories() -> None:
     assert table.values[:, 0].tolist() == [1, 0, 1]
 
 
-@pytest.mark.parametrize("name", [name for name, row in SETS.items() if row.is_there])
+@pytest.mark.parametrize("name", first_usual([name for name, row in SETS.items() if row.is_there], 4))
 def test_tables_of_packages(name: str) -> None:
     table = SETS[name].load()
     assert not SETS[name].target or table.columns[[c.name for c in table.columns].index(SETS[name].target)].categories

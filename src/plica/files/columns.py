@@ -141,7 +141,12 @@ def _as_number_alone(column: TableColumn, value: Cell, number: float) -> Cell:
 
 def bounded(column: TableColumn, numbers: Array) -> Array:
     """Numbers of which none is below the `least` of the column."""
-    return numbers if column.least is None else np.maximum(numbers, column.least - column.origin)
+    if column.least is None:
+        return numbers
+    bound = column.least - column.origin
+    if numbers.dtype.kind == "i":  # a bound below all of them changes nothing
+        bound = max(bound, int(np.iinfo(numbers.dtype).min))
+    return np.maximum(numbers, bound)
 
 
 def rounded(column: TableColumn, numbers: Array, domain: Domain) -> Array:

@@ -25,6 +25,7 @@ from plica.symbolic.layers import (
     SumLayer,
 )
 from tests.harness.learned_circuits import draw_learned, evaluated, leaf
+from tests.harness.pairwise import first_usual
 
 
 def train(model, x, epochs, pseudocount=0.0, batches=1):
@@ -48,7 +49,7 @@ def check_monotone(seed):
     assert history[-1] > history[0]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", first_usual(range(10), 4))
 def test_no_update_lowers_the_likelihood(seed):
     for number in range(3):
         check_monotone(3 * seed + number)

@@ -18,6 +18,7 @@ from plica.symbolic.circuit import are_compatible
 from plica.symbolic.functional import integrate, multiply, normalize, rename
 from plica.templates.automata import DFA
 from plica.templates.pgms import hmm
+from tests.harness.pairwise import by_turns
 
 LETTERS = "abc"
 AUTOMATA = {
@@ -69,8 +70,7 @@ def test_a_circuit_is_1_at_the_words_and_0_elsewhere(name: str, ordering: list[i
     assert automaton.count(len(ordering)) == expected.sum()
 
 
-@pytest.mark.parametrize("ordering", ORDERINGS, ids=str)
-@pytest.mark.parametrize("name", AUTOMATA)
+@by_turns(name=list(AUTOMATA), ordering=ORDERINGS)
 def test_a_product_with_a_hidden_markov_model(name: str, ordering: list[int]) -> None:
     rows, settings = all_rows(len(ordering)), {"num_categories": 3}
     described = hmm(ordering, num_latent_states=4, input_layer_kwargs=settings, homogeneous=True)
