@@ -260,3 +260,31 @@ def test_a_rule_is_overruled_by_what_is_chosen() -> None:
     data: Any = type("Data", (), {"shape": None})()
     assert choose(data, units=None).units == 32
     assert choose(data, units=5, structure="linear-tree").structure == "linear-tree"
+
+
+def test_a_hidden_tree_joins_columns_that_say_most_of_each_other(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (3, 120))
+    table: dict[str, Any] = {name: np.where(row, "yes", "no") for name, row in zip("abc", bits, strict=True)}
+    table["d"], table["e"] = table["a"].copy(), np.round(10.0 * bits[1] + rng.normal(size=120), 2)
+    model = fit(table, structure="hidden-tree", units=3, epochs=40, seed=0)
+    assert model.recipe is not None
+    assert model.recipe.structure == "hidden-tree"
+    unknown = {**table, "d": np.full(120, ""), "e": np.full(120, np.nan)}
+    assert (model.complete(unknown)["d"] == table["a"]).mean() > 0.95
+    assert np.abs(model.complete(unknown)["e"] - table["e"]).mean() < 1.5
+    write(tmp_path / "table.csv", table)
+    words = ("--columns", "auto", "--region-graph", "hidden-tree", "--units", "2", "--epochs", "1", "--quiet")
+    result = run("train", tmp_path / "table.csv", "--out", tmp_path / "run", *words)
+    assert result.exit_code == 0, result.output
+    assert "; hidden-tree, " in result.output
+    assert load(tmp_path / "run" / "model.plica").columns == dict(model.columns)
+
+
+@pytest.mark.parametrize(
+    "nothing", [[None, None], [float("nan")] * 2, np.full(2, np.nan), np.array([None, None], object)]
+)
+def test_columns_without_cells_get_cells_of_the_model_s_types(pets: TableModel, nothing: Any) -> None:
+    completed = pets.complete({"pet": ["cat", "dog"], "legs": nothing, "weight": nothing, "tame": nothing})
+    assert {type(cell) for name in ("legs", "weight") for cell in np.asarray(completed[name]).tolist()} <= {int, float}
+    assert set(np.asarray(completed["tame"]).tolist()) <= {True, False}

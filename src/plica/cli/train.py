@@ -35,7 +35,8 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option(
     "--region-graph",
     type=click.Choice(REGION_GRAPHS),
-    help="How variables are split. Default: quad-tree-2 for images, random-binary-tree for tables.",
+    help="How variables are split; hidden-tree: by a tree of what they say of each other. Default: quad-tree-2 for "
+    "images, random-binary-tree for tables.",
 )
 @click.option(
     "--layer", type=click.Choice(tuple(FAMILIES)), default="cp", show_default=True, help="Kind of sum-product layer."

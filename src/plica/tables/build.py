@@ -21,6 +21,7 @@ from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.tables.recipe import Recipe
+from plica.templates import hclt
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
 from plica.templates.parameterization import InputFactory
 from plica.templates.region_graph import LinearTree, RandomBinaryTree, RegionGraph
@@ -37,7 +38,9 @@ TABLE_REGION_GRAPHS: dict[str, Callable[[int, int], RegionGraph]] = {
 }
 # name: settings of input layers whose default start may be negative; with these they start as probabilities
 NORMALIZED: dict[str, dict[str, Any]] = {"embedding": {"weight_factory": softmax_normal}}
-REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS)))
+HIDDEN_TREE = "hidden-tree"
+"""The structure that `plica.templates.hclt` takes from the training rows."""
+REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS, HIDDEN_TREE)))
 
 
 def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Circuit:
@@ -46,14 +49,17 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Ci
     Args:
         recipe: What to build.
         data: The data set; its training rows give input layers their start.
-        seed: The seed of random region graphs.
+        seed: The seed of random structures.
         dtype: The dtype of weights, `float32` or `float64`.
 
     Raises:
         InputError: The region graph does not fit the kind of data, or its numbers do not fit the dtype.
     """
+    factory = _input_factory(recipe, data, dtype)
+    if recipe.structure == HIDDEN_TREE:
+        return hclt(data.train, recipe.units, input_layers=factory, seed=seed)
     return _region_graph(recipe.structure, data, seed).build_circuit(
-        input_factory=_input_factory(recipe, data, dtype),
+        input_factory=factory,
         sum_product=recipe.layer,
         nary_sum_weight_factory=partial(mixing_weight_factory, param_factory=softmax_normal),
         num_input_units=recipe.units,
@@ -70,7 +76,7 @@ def _region_graph(name: str, data: Dataset, seed: int) -> RegionGraph:
         raise InputError(f"there is no structure {name!r}; there are {', '.join(REGION_GRAPHS)}")
     raise InputError(
         f"{data.name}: the region graph {name} takes images, found rows without an image shape; "
-        f"choose one of {', '.join(TABLE_REGION_GRAPHS)}, or give the shape with --image-shape"
+        f"choose one of {', '.join((*TABLE_REGION_GRAPHS, HIDDEN_TREE))}, or give the shape with --image-shape"
     )
 
 

@@ -110,8 +110,13 @@ def _other_type(cells: Array) -> str:
 
 
 def column_type(cells: Sequence[Any]) -> CellType | None:
-    """The Python type of cells that no library names; None if a cell is none of the known ones."""
+    """The Python type of cells that no library names; None if a cell is none of the known ones.
+
+    A column without cells is of numbers, whose NaN may stand for any cell.
+    """
     present = [cell for cell in cells if cell is not None and cell == cell]
+    if not present:
+        return float
     matching = [
         cell_type
         for cell_type, accepted in _TYPES.items()

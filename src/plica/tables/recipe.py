@@ -19,7 +19,8 @@ class Recipe:
     """The structure, its size, and how it is fitted.
 
     Args:
-        structure: The name of the region graph; empty for that of the kind of data.
+        structure: The name of a region graph, or `hidden-tree` for one that follows from the rows; empty for that of
+            the kind of data.
         layer: The kind of sum-product layers.
         units: Units of each layer.
         input: The input distribution of rows of one kind; typed columns have those of their kinds.
