@@ -43,6 +43,7 @@ from plica.templates import squared
 from plica.templates.pgms import hmm
 from plica.templates.tensor_factorizations import cp
 from tests.harness.circuits import constant
+from tests.harness.pairwise import first_usual
 from tests.harness.squares import SIGNED, SIZES, SQUARES
 from tests.harness.statistics import assert_distribution, frequencies
 
@@ -230,7 +231,7 @@ def grid(compiled: Any, first: torch.Tensor, second: torch.Tensor) -> np.ndarray
         return log_likelihood(compiled, rows).exp().reshape(len(first), len(second)).numpy()
 
 
-@pytest.mark.parametrize("other", ["states", pytest.param("counts", marks=pytest.mark.full), "positive"])
+@pytest.mark.parametrize("other", first_usual(["states", "counts", "positive"]))
 def test_real_numbers_and_counts(other: str) -> None:
     """Marginals of samples against distribution functions by quadrature; conditional moments to 1e-6."""
     second: Any = {
