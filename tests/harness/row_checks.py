@@ -476,6 +476,8 @@ def check_closed_form(case: InputCase) -> None:
         rows = (torch.from_numpy(array) for array in (np.where(missing, 0.0, x), missing, flows))
         statistics = form.expected(eager, layer, params, *rows)
     best = {name: array.numpy() for name, array in form.maximum(torch, layer, statistics, 0.0).items()}
+    elsewhere = {name: array.to("meta") for name, array in statistics.items()}
+    assert {array.device.type for array in form.maximum(torch, layer, elsewhere, 1.0).values()} == {"meta"}
     learned = [name for name in form.names if name in folds.params[0]]
     assert learned, "a parameter of the layer has a closed form"
     x[missing] = np.nan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -19,8 +19,7 @@ from plica.symbolic.circuit import Circuit
 from tests.harness.circuits import data
 
 _ROWS = 12
-# Divisions by counts that may be small, and sums of squares.
-_SCALE: Mapping[torch.dtype, float] = {torch.float32: 500.0, torch.float64: 100.0}
+_SCALE = 50.0  # divisions by counts that may be small, and sums of squares
 
 
 def checks() -> Iterator[Check]:
@@ -57,7 +56,7 @@ def _check_flows(build: Callable[[], Circuit], device: Device) -> str | None:
 
 
 def _bound(dtype: torch.dtype, wanted: torch.Tensor) -> float:
-    """How much more the numbers may differ than values do; they are float64, computed from numbers of `dtype`."""
+    """How much more the numbers may differ than values do: some are float64, computed from numbers of `dtype`."""
     own = torch.finfo(dtype).eps / torch.finfo(wanted.dtype).eps if wanted.is_floating_point() else 1.0
     return 10.0 * own
 
@@ -67,12 +66,13 @@ def _check_learner(name: str, build: Callable[[], Circuit], device: Device) -> s
         try:
             on_cpu, on_device = pair(lambda: with_one_unit(build()), device, dtype=dtype)
             x = _rows(on_cpu.symbolic)
-            settings = {"learner": LEARNERS[name](), "epochs": 2, "batch": 4, "seed": 1}
+            # of several epochs that are equally good, rounding would choose
+            settings = {"learner": LEARNERS[name](), "epochs": 1, "batch": 4, "seed": 1}
             fit(on_cpu, x, **settings)
         except PlicaError as error:
             return f"refused on the CPU too: {error}"
         fit(on_device, x.to(device.name), **settings)
         for key, wanted in on_cpu.state_dict().items():
             own = on_device.state_dict()[key]
-            require_same(own, wanted, device, f"{dtype}, {key}", _SCALE[dtype])
+            require_same(own, wanted, device, f"{dtype}, {key}", _SCALE * _bound(dtype, wanted))
     return None

@@ -92,7 +92,8 @@ def _trials_maximum(
     count: str | None, xp: Namespace, layer: Any, statistics: Statistics, pseudocount: float
 ) -> Statistics:
     counts, total = statistics["states"], 1 if count is None else getattr(layer, count)
-    successes = xp.sum(counts * xp.arange(counts.shape[-1], dtype=counts.dtype), axis=-1)
+    states = xp.arange(counts.shape[-1], dtype=counts.dtype, device=counts.device)
+    successes = xp.sum(counts * states, axis=-1)
     number_of_trials = total * xp.sum(counts, axis=-1)
     return successes_of(xp, successes, number_of_trials - successes, pseudocount * total / 2)
 

@@ -323,7 +323,7 @@ def _maximizer(
     number = xp.where(number > 0, number, xp.ones_like(number))[..., None]
     covariance = (products - count[..., None] * mean[..., :, None] * mean[..., None, :]) / number
     stddev = xp.sqrt(variance)
-    unit = xp.eye(total.shape[-1], dtype=total.dtype)
+    unit = xp.eye(total.shape[-1], dtype=total.dtype, device=total.device)
     correlation = covariance / (stddev[..., :, None] * stddev[..., None, :]) * (1.0 - unit) + unit
     least = xp.linalg.eigvalsh(correlation)[..., :1, None]
     shift = xp.clip(_LEAST_EIGENVALUE - least, 0.0, None)
