@@ -16,7 +16,17 @@ from torch import Tensor, nn
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import FileFormatError, InputError, WriteError
 from plica.learn import Adam, Checkpoint, Epoch, FitResult, fit
-from plica.learn.checkpoints import read_notes
+from plica.learn.checkpoints import describe_model, read_notes
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import ConstantTensorInitializer
+from plica.symbolic.layers import BernoulliLayer, BinomialLayer, SumLayer
+from plica.symbolic.parameters import (
+    ClampParameter,
+    ConstantParameter,
+    Parameter,
+    SoftplusParameter,
+    TensorParameter,
+)
 from tests.harness.circuits import pixels
 
 ROOT = Path(__file__).parents[2]
@@ -206,6 +216,47 @@ def test_circuits_of_the_same_tensors_and_other_edges_are_told_apart(tmp_path: P
             with pytest.raises(InputError, match="its model is TorchCircuit of"):
                 fit(other, rows, epochs=1, checkpoint=tmp_path / "c", resume=True)
     assert differing
+
+
+def mixture_of_coins(
+    weight: Any = None, *, coins: Any = None, fixed: bool = False, semiring: str = "lse-sum"
+) -> nn.Module:
+    coins = BernoulliLayer([0], 2) if coins is None else coins
+    mix = SumLayer(2, 1, weight=weight)
+    model = TorchCompiler(semiring).compile(Circuit([coins, mix], {mix: [coins]}, [mix]))
+    next(model.parameters()).requires_grad_(not fixed)
+    return model
+
+
+def weight_of(operation: Any, *, shares: Any = (0.25, 0.75)) -> Any:
+    leaf = TensorParameter(1, 2, initializer=ConstantTensorInitializer(np.array([shares])))
+    return leaf if operation is None else Parameter.from_unary(operation, leaf)
+
+
+SAME_TENSORS = {
+    "linear": lambda: mixture_of_coins(weight_of(None)),
+    "clamped": lambda: mixture_of_coins(weight_of(ClampParameter((1, 2), vmin=1e-6))),
+    "clamped otherwise": lambda: mixture_of_coins(weight_of(ClampParameter((1, 2), vmin=1e-3))),
+    "softplus": lambda: mixture_of_coins(weight_of(SoftplusParameter((1, 2)))),
+    "fixed": lambda: mixture_of_coins(fixed=True),
+    "binomial": lambda: mixture_of_coins(coins=BinomialLayer([0], 2, total_count=4)),
+    "binomial of another count": lambda: mixture_of_coins(coins=BinomialLayer([0], 2, total_count=5)),
+    "semiring": lambda: mixture_of_coins(semiring="sum-product"),
+    "constant": lambda: mixture_of_coins(ConstantParameter(1, 2, value=np.array([[0.25, 0.75]]))),
+    "another constant": lambda: mixture_of_coins(ConstantParameter(1, 2, value=np.array([[0.5, 0.5]]))),
+}
+
+
+def test_circuits_whose_tensors_mean_something_else_are_told_apart(tmp_path: Path) -> None:
+    """The tensors have the same names and shapes: those of a softmax are no weights, and the other way round."""
+    flips = np.array([[0], [1], [1]])
+    fit(mixture_of_coins(), flips, epochs=1, checkpoint=tmp_path / "c")
+    fit(mixture_of_coins(), flips, epochs=1, checkpoint=tmp_path / "c", resume=True)
+    descriptions = {describe_model(make()) for make in (mixture_of_coins, *SAME_TENSORS.values())}
+    assert len(descriptions) == 1 + len(SAME_TENSORS)
+    for make in SAME_TENSORS.values():
+        with pytest.raises(InputError, match="its model is TorchCircuit of"):
+            fit(make(), flips, epochs=1, checkpoint=tmp_path / "c", resume=True)
 
 
 def test_a_damaged_file_is_refused_wherever_the_damage_is(tmp_path: Path) -> None:
