@@ -11,6 +11,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.learn import Adam
 from plica.learn.fit import Epoch, FitResult, copy_state, fit, mean_log_likelihood
+from plica.learn.scores import to_tensor
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import pixels
 
@@ -376,6 +377,10 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no batch": ({"batch": 0}, ShapeError, "batch must be at least 1, found 0"),
     "no patience": ({"patience": 0}, ShapeError, "patience must be at least 1, found 0"),
     "a negative gain": ({"min_delta": -1}, InputError, "min_delta must be finite and 0 or more"),
+    "text": ({"rows": np.array([["1", "2"]])}, DTypeError, "rows must be numbers, as an array or a tensor, found"),
+    "objects": ({"rows": np.array([[1, None]])}, DTypeError, "rows must be numbers, as an array or a tensor, found"),
+    "an integer as a part": ({"valid": 1}, InputError, "valid must be rows .*, or a part of the rows such as 0.2"),
+    "no function": ({"on_epoch": 3}, DTypeError, "on_epoch must be a function, found 3 of type int"),
     "a negative seed": ({"seed": -1}, InputError, "seed must not be negative"),
 }
 
@@ -387,6 +392,28 @@ def test_wrong_arguments_are_refused_before_training(case: str) -> None:
     with pytest.raises(error, match=message):
         run_alone(**{"rows": rolls(60), "model": model, **settings})
     assert model.calls == []
+
+
+def test_rows_of_other_layouts_and_libraries_are_the_same_rows() -> None:
+    rows = rolls(60)
+    expected = run_alone(rows, valid=0.25).history[-1].valid
+    reversed_twice = rows[::-1].copy()[::-1]  # with a negative stride
+    for same in (reversed_twice, rows.tolist(), np.asfortranarray(rows), memoryview(rows)):
+        assert run_alone(same, valid=np.float32(0.25)).history[-1].valid == expected
+    reals = [rolls(60).astype(kind) for kind in (np.float16, np.longdouble)]
+    assert [to_tensor(real, torch.empty(0)).dtype for real in reals] == [torch.float32] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "error", "message"),
+    [
+        (np.zeros((0, 2)), 3, InputError, r"expected rows \(N, D\), at least one, found shape \(0, 2\)"),
+        (np.zeros((1, 2), int), 0, ShapeError, "batch must be at least 1, found 0"),
+    ],
+)
+def test_a_mean_of_no_rows_is_refused(rows: Any, batch: int, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        mean_log_likelihood(Dice(2), rows, batch)
 
 
 def test_one_row_and_no_epoch() -> None:

@@ -93,7 +93,7 @@ def test_normal_columns_with_holes(learner, dtype):
     ("make", "message"),
     [
         (lambda: StepwiseEM(0.0), "StepwiseEM: start must be a finite number above 0"),
-        (lambda: StepwiseEM(end=1.5), "StepwiseEM: end must be"),
+        (lambda: StepwiseEM(end=1.5), "StepwiseEM: end must be a finite number above 0 and at most 1, found 1.5"),
         (lambda: StepwiseEM(pseudocount=-1), "StepwiseEM: pseudocount must be a finite number at least 0"),
         (lambda: Anemone(step=2.0), "Anemone: step must be a finite number at least 1 and below 2, found 2.0"),
         (lambda: Anemone(step=0.5), "Anemone: step"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
+from numbers import Real
 from typing import Any
 
 import torch
@@ -16,7 +17,14 @@ from plica.learn.learners.base import Plan
 
 
 def check_number(
-    owner: str, name: str, value: Any, *, least: float = 0.0, above: float | None = None, below: float = inf
+    owner: str,
+    name: str,
+    value: Any,
+    *,
+    least: float = 0.0,
+    above: float | None = None,
+    below: float = inf,
+    most: float = inf,
 ) -> None:
     """Raise unless a setting is a number in a range.
 
@@ -27,15 +35,16 @@ def check_number(
         least: The least number that it may be.
         above: What it must be above, in place of `least`.
         below: What it must be below.
+        most: The largest number that it may be.
 
     Raises:
         InputError: It is none.
     """
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and (value >= least if above is None else value > above) and value < below:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if is_number and (value >= least if above is None else value > above) and value < below and value <= most:
         return
     lower = f"at least {least:g}" if above is None else f"above {above:g}"
-    upper = "" if below == inf else f" and below {below:g}"
+    upper = f" and at most {most:g}" if most < below else f" and below {below:g}" if below < inf else ""
     raise InputError(f"{owner}: {name} must be a finite number {lower}{upper}, found {shown(value)}")
 
 

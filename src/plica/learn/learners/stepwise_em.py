@@ -7,7 +7,6 @@ StepwiseEM(start=0.5, end=0.02, pseudocount=1.0)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nextafter
 from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
@@ -47,7 +46,7 @@ class StepwiseEM(Learner):
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
-            check_number("StepwiseEM", name, getattr(self, name), above=0.0, below=nextafter(1.0, 2.0))
+            check_number("StepwiseEM", name, getattr(self, name), above=0.0, most=1.0)
         check_number("StepwiseEM", "pseudocount", self.pseudocount)
 
     def share(self, step: int, steps: int) -> float:
