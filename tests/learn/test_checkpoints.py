@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import FileFormatError, InputError, WriteError
+from plica.errors import DTypeError, FileFormatError, InputError, WriteError
 from plica.learn import Adam, Checkpoint, Epoch, FitResult, fit
 from plica.learn.checkpoints import describe_model, read_notes
 from plica.symbolic.circuit import Circuit
@@ -350,6 +350,35 @@ def test_a_failed_write_keeps_the_former_file_and_training_goes_on(
 def test_a_path_where_no_file_can_be_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="is a folder"):
         run(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileFormatError, match="file: cannot be a folder"):
+        run(tmp_path / "file" / "c")
+    with pytest.raises(DTypeError, match="expected the path of a file, found 3 of type int"):
+        run(3)  # type: ignore[arg-type]
+
+
+NUMPY_NUMBERS = {
+    "rate": Adam(rate=np.float64(0.3)),
+    "narrow rate": Adam(rate=np.float32(0.3)),  # type: ignore[arg-type]
+    "schedule": Adam(
+        schedule=lambda optimizer, _: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.exp(-step / 100))
+    ),
+}
+
+
+@pytest.mark.parametrize("learner", NUMPY_NUMBERS.values(), ids=NUMPY_NUMBERS)
+def test_numbers_of_numpy_can_be_read_back(tmp_path: Path, learner: Adam) -> None:
+    notes = {"folds": [np.int64(3)], "held out": np.float32(0.5)}
+    with pytest.raises(Killed):
+        run(Checkpoint(tmp_path / "c", notes=notes), learner=learner, on_batch=killed_after(9))  # type: ignore[arg-type]
+    assert read_notes(tmp_path / "c") == {"folds": [3], "held out": 0.5}
+    assert_same(run(tmp_path / "c", learner=learner, resume=True), run(None, learner=learner))
+
+
+def test_what_could_not_be_read_back_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(DTypeError, match=r"holds tensors and plain values, and here are objects of .*Path"):
+        run(Checkpoint(tmp_path / "c", notes={"data": tmp_path}))  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_files_of_a_write_that_was_killed_are_removed(tmp_path: Path) -> None:

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.serialization import get_unsafe_globals_in_checkpoint
 
-from plica.errors import FileFormatError, InputError
-from plica.paths import check_is_file, remove_leftovers, replacing
+from plica.errors import DTypeError, FileFormatError, InputError
+from plica.paths import as_path, check_can_create, check_is_file, remove_leftovers, replacing
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers.base import held_layers
 from plica.symbolic.parameters import TensorParameter, dereferenced
@@ -54,7 +55,7 @@ class Checkpoint:
 
     def exists(self) -> bool:
         """Whether there is a file."""
-        return Path(self.path).exists()
+        return as_path(self.path).exists()
 
     def write(self, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Write the state of a run, in place of what is there; the former file stays if this fails.
@@ -66,9 +67,12 @@ class Checkpoint:
         Raises:
             FileFormatError: The file cannot be written there.
             WriteError: There is no space left.
+            DTypeError: The path is none, or an object is no plain value, so that it could not be read back.
         """
-        path = Path(self.path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = as_path(self.path)
+        if not path.parent.is_dir():
+            check_can_create(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
         contents = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -77,9 +81,15 @@ class Checkpoint:
             "notes": dict(self.notes),
         }
         with replacing(path) as temporary, temporary.open("wb") as file:
-            torch.save(contents, file)
+            torch.save(_plain(contents), file)
             file.flush()
             os.fsync(file.fileno())
+            objects = get_unsafe_globals_in_checkpoint(temporary)
+            if objects:
+                raise DTypeError(
+                    f"{path}: a checkpoint holds tensors and plain values, and here are objects of "
+                    f"{', '.join(sorted(objects))}; leave them out of its notes, or of the state of the schedule"
+                )
 
     def read(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         """The state that was written last.
@@ -88,7 +98,7 @@ class Checkpoint:
             FileFormatError: The file is missing or damaged, or is no checkpoint of this version.
             InputError: It belongs to another run.
         """
-        contents = _contents(Path(self.path))
+        contents = _contents(as_path(self.path))
         written = contents["identity"]
         differing = [name for name in dict.fromkeys((*written, *identity)) if written.get(name) != identity.get(name)]
         if differing:
@@ -104,7 +114,18 @@ class Checkpoint:
 
     def remove_leftovers(self) -> None:
         """Remove temporary files of runs that were killed while they wrote."""
-        remove_leftovers(Path(self.path))
+        remove_leftovers(as_path(self.path))
+
+
+def _plain(value: Any) -> Any:
+    """A value with numbers of Python in place of those of NumPy, such as a schedule's rate."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is dict:
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return value
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class FullEM(Learner):
     pseudocount: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("FullEM", "pseudocount", self.pseudocount)
+        object.__setattr__(self, "pseudocount", check_number("FullEM", "pseudocount", self.pseudocount))
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
         """What trains a model."""

@@ -25,8 +25,8 @@ def check_number(
     above: float | None = None,
     below: float = inf,
     most: float = inf,
-) -> None:
-    """Raise unless a setting is a number in a range.
+) -> float:
+    """A setting that is a number in a range, as a plain float.
 
     Args:
         owner: The class of the setting.
@@ -42,7 +42,7 @@ def check_number(
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if is_number and (value >= least if above is None else value > above) and value < below and value <= most:
-        return
+        return float(value)
     lower = f"at least {least:g}" if above is None else f"above {above:g}"
     upper = f" and at most {most:g}" if most < below else f" and below {below:g}" if below < inf else ""
     raise InputError(f"{owner}: {name} must be a finite number {lower}{upper}, found {shown(value)}")

@@ -46,8 +46,9 @@ class StepwiseEM(Learner):
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
-            check_number("StepwiseEM", name, getattr(self, name), above=0.0, most=1.0)
-        check_number("StepwiseEM", "pseudocount", self.pseudocount)
+            share = check_number("StepwiseEM", name, getattr(self, name), above=0.0, most=1.0)
+            object.__setattr__(self, name, share)
+        object.__setattr__(self, "pseudocount", check_number("StepwiseEM", "pseudocount", self.pseudocount))
 
     def share(self, step: int, steps: int) -> float:
         """The share of step number `step`, counted from 0, of so many steps."""
