@@ -74,5 +74,5 @@ class _Training(Training):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted)
+        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
         self._maximization.load_state_dict(state["rest"])

@@ -75,6 +75,11 @@ class Maximization:
             torch.optim.lr_scheduler.CosineAnnealingLR(self._adam, steps) if self._adam is not None else None
         )
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return self.expectation.model.leaves.device
+
     def reasons(self) -> str:
         """Why layers have no closed form, the first few."""
         circuit = self.expectation.model.symbolic

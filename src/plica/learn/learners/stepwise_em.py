@@ -93,6 +93,6 @@ class _Training(Training):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted)
+        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
         self._step = state["step"]
         self._maximization.load_state_dict(state["rest"])
