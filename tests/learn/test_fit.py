@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import DTypeError, InputError, ShapeError
+from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.learn import Adam
 from plica.learn.fit import Epoch, FitResult, copy_state, fit, mean_log_likelihood
 from plica.learn.scores import to_tensor
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, SumLayer
 from plica.templates.data_modalities import image_data
-from tests.harness.circuits import pixels
+from tests.harness.circuits import constant, pixels
 
 
 class Dice(nn.Module):
@@ -233,6 +235,29 @@ def test_models_that_cannot_be_trained_are_refused() -> None:
 
     with pytest.raises(InputError, match=r"maps 60 rows to shape \(60, 1, 2\), expected \(60, 1, 1\): .*one output"):
         run(Wide(2), batch=60)
+
+
+def test_circuits_whose_results_are_no_log_likelihoods_are_refused() -> None:
+    rows = rolls(60, 4)
+    for semiring in ("sum-product", "max-product", "max-sum", "min-plus"):
+        model = TorchCompiler(semiring).compile(pixels(2, 3))
+        with pytest.raises(UnsupportedError, match=f"training needs log-likelihoods, .* semiring '{semiring}'"):
+            run_alone(rows, model)
+
+
+def test_circuits_of_signed_weights_learn_the_logarithm_of_their_sizes() -> None:
+    rows, scores = rolls(60, 4), {}
+    for semiring in ("lse-sum", "signed-lse-sum", "complex-lse-sum"):
+        model = TorchCompiler(semiring).compile(pixels(2, 3)).double()
+        model.reset_parameters(seed=0)
+        scores[semiring] = [epoch.valid for epoch in run_alone(rows, model, valid=rolls(20, 4)).history]
+    np.testing.assert_allclose(scores["signed-lse-sum"], scores["lse-sum"], atol=1e-9)
+    np.testing.assert_allclose(scores["complex-lse-sum"], scores["lse-sum"], atol=1e-9)
+    coin = CategoricalLayer([0], 1, num_categories=2)
+    opposite = SumLayer(1, 1, weight=constant([[-1.0]]))
+    negative = TorchCompiler("signed-lse-sum").compile(Circuit([coin, opposite], {opposite: [coin]}, [opposite]))
+    with pytest.raises(InputError, match="the likelihood of the validation rows is NaN"):
+        run_alone(np.array([[0], [1]]), negative)
 
 
 def test_parameters_that_are_frozen_stay() -> None:

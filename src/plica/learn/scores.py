@@ -9,7 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from plica.arguments import found, integer
-from plica.errors import DTypeError, InputError
+from plica.errors import DTypeError, InputError, UnsupportedError
+from plica.symbolic.semirings import Semiring
+
+_SUMS = Semiring.from_name("lse-sum").algebra
 
 Rows = Tensor | np.ndarray[Any, np.dtype[Any]]
 
@@ -34,18 +37,28 @@ def mean_log_likelihood(model: nn.Module, rows: Rows, batch: int) -> float:
 
 
 def log_likelihood(model: nn.Module, batch: Tensor) -> Tensor:
-    """The log-likelihood `(B,)` of each row of a batch `(B, D)`.
+    """The log-likelihood `(B,)` of each row of a batch `(B, D)`; NaN where a circuit of signed weights is negative.
 
     Raises:
         InputError: The model has several outputs or units.
+        UnsupportedError: The model is a circuit of another semiring, whose results are no logarithms of sums.
     """
+    semiring = getattr(model, "semiring", None)
+    if isinstance(semiring, Semiring) and not (semiring.logarithmic and semiring.algebra == _SUMS):
+        raise UnsupportedError(
+            f"training needs log-likelihoods, found a circuit in the semiring {semiring.name!r}; compile it by default "
+            "settings, or in 'signed-lse-sum' or 'complex-lse-sum'"
+        )
     value: Tensor = model(batch)
     if value.shape != (len(batch), 1, 1):
         raise InputError(
             f"the model maps {len(batch)} rows to shape {tuple(value.shape)}, expected ({len(batch)}, 1, 1): "
             "training needs a circuit with one output of one unit"
         )
-    return value[:, 0, 0]
+    value = value[:, 0, 0]
+    if value.is_complex():  # the logarithm of the size, and the argument, which is 0 of a positive number
+        return value.real.masked_fill(value.imag.detach().cos() < 0, torch.nan)
+    return value
 
 
 @contextmanager
