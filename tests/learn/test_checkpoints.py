@@ -14,9 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import FileFormatError, InputError, WriteError
+from plica.errors import DTypeError, FileFormatError, InputError, WriteError
 from plica.learn import Adam, Checkpoint, Epoch, FitResult, fit
-from plica.learn.checkpoints import read_notes
+from plica.learn.checkpoints import describe_model, read_notes
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import ConstantTensorInitializer
+from plica.symbolic.layers import BernoulliLayer, BinomialLayer, SumLayer
+from plica.symbolic.parameters import (
+    ClampParameter,
+    ConstantParameter,
+    Parameter,
+    SoftplusParameter,
+    TensorParameter,
+)
 from tests.harness.circuits import pixels
 
 ROOT = Path(__file__).parents[2]
@@ -208,6 +218,47 @@ def test_circuits_of_the_same_tensors_and_other_edges_are_told_apart(tmp_path: P
     assert differing
 
 
+def mixture_of_coins(
+    weight: Any = None, *, coins: Any = None, fixed: bool = False, semiring: str = "lse-sum"
+) -> nn.Module:
+    coins = BernoulliLayer([0], 2) if coins is None else coins
+    mix = SumLayer(2, 1, weight=weight)
+    model = TorchCompiler(semiring).compile(Circuit([coins, mix], {mix: [coins]}, [mix]))
+    next(model.parameters()).requires_grad_(not fixed)
+    return model
+
+
+def weight_of(operation: Any, *, shares: Any = (0.25, 0.75)) -> Any:
+    leaf = TensorParameter(1, 2, initializer=ConstantTensorInitializer(np.array([shares])))
+    return leaf if operation is None else Parameter.from_unary(operation, leaf)
+
+
+SAME_TENSORS = {
+    "linear": lambda: mixture_of_coins(weight_of(None)),
+    "clamped": lambda: mixture_of_coins(weight_of(ClampParameter((1, 2), vmin=1e-6))),
+    "clamped otherwise": lambda: mixture_of_coins(weight_of(ClampParameter((1, 2), vmin=1e-3))),
+    "softplus": lambda: mixture_of_coins(weight_of(SoftplusParameter((1, 2)))),
+    "fixed": lambda: mixture_of_coins(fixed=True),
+    "binomial": lambda: mixture_of_coins(coins=BinomialLayer([0], 2, total_count=4)),
+    "binomial of another count": lambda: mixture_of_coins(coins=BinomialLayer([0], 2, total_count=5)),
+    "semiring": lambda: mixture_of_coins(semiring="sum-product"),
+    "constant": lambda: mixture_of_coins(ConstantParameter(1, 2, value=np.array([[0.25, 0.75]]))),
+    "another constant": lambda: mixture_of_coins(ConstantParameter(1, 2, value=np.array([[0.5, 0.5]]))),
+}
+
+
+def test_circuits_whose_tensors_mean_something_else_are_told_apart(tmp_path: Path) -> None:
+    """The tensors have the same names and shapes: those of a softmax are no weights, and the other way round."""
+    flips = np.array([[0], [1], [1]])
+    fit(mixture_of_coins(), flips, epochs=1, checkpoint=tmp_path / "c")
+    fit(mixture_of_coins(), flips, epochs=1, checkpoint=tmp_path / "c", resume=True)
+    descriptions = {describe_model(make()) for make in (mixture_of_coins, *SAME_TENSORS.values())}
+    assert len(descriptions) == 1 + len(SAME_TENSORS)
+    for make in SAME_TENSORS.values():
+        with pytest.raises(InputError, match="its model is TorchCircuit of"):
+            fit(make(), flips, epochs=1, checkpoint=tmp_path / "c", resume=True)
+
+
 def test_a_damaged_file_is_refused_wherever_the_damage_is(tmp_path: Path) -> None:
     path = tmp_path / "c"
     run(path, epochs=1)
@@ -299,6 +350,35 @@ def test_a_failed_write_keeps_the_former_file_and_training_goes_on(
 def test_a_path_where_no_file_can_be_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="is a folder"):
         run(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileFormatError, match="file: cannot be a folder"):
+        run(tmp_path / "file" / "c")
+    with pytest.raises(DTypeError, match="expected the path of a file, found 3 of type int"):
+        run(3)  # type: ignore[arg-type]
+
+
+NUMPY_NUMBERS = {
+    "rate": Adam(rate=np.float64(0.3)),
+    "narrow rate": Adam(rate=np.float32(0.3)),  # type: ignore[arg-type]
+    "schedule": Adam(
+        schedule=lambda optimizer, _: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.exp(-step / 100))
+    ),
+}
+
+
+@pytest.mark.parametrize("learner", NUMPY_NUMBERS.values(), ids=NUMPY_NUMBERS)
+def test_numbers_of_numpy_can_be_read_back(tmp_path: Path, learner: Adam) -> None:
+    notes = {"folds": [np.int64(3)], "held out": np.float32(0.5)}
+    with pytest.raises(Killed):
+        run(Checkpoint(tmp_path / "c", notes=notes), learner=learner, on_batch=killed_after(9))  # type: ignore[arg-type]
+    assert read_notes(tmp_path / "c") == {"folds": [3], "held out": 0.5}
+    assert_same(run(tmp_path / "c", learner=learner, resume=True), run(None, learner=learner))
+
+
+def test_what_could_not_be_read_back_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(DTypeError, match=r"holds tensors and plain values, and here are objects of .*Path"):
+        run(Checkpoint(tmp_path / "c", notes={"data": tmp_path}))  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_files_of_a_write_that_was_killed_are_removed(tmp_path: Path) -> None:

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import DTypeError, InputError, ShapeError
+from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.learn import Adam
 from plica.learn.fit import Epoch, FitResult, copy_state, fit, mean_log_likelihood
+from plica.learn.scores import to_tensor
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, SumLayer
 from plica.templates.data_modalities import image_data
-from tests.harness.circuits import pixels
+from tests.harness.circuits import constant, pixels
 
 
 class Dice(nn.Module):
@@ -234,6 +237,29 @@ def test_models_that_cannot_be_trained_are_refused() -> None:
         run(Wide(2), batch=60)
 
 
+def test_circuits_whose_results_are_no_log_likelihoods_are_refused() -> None:
+    rows = rolls(60, 4)
+    for semiring in ("sum-product", "max-product", "max-sum", "min-plus"):
+        model = TorchCompiler(semiring).compile(pixels(2, 3))
+        with pytest.raises(UnsupportedError, match=f"training needs log-likelihoods, .* semiring '{semiring}'"):
+            run_alone(rows, model)
+
+
+def test_circuits_of_signed_weights_learn_the_logarithm_of_their_sizes() -> None:
+    rows, scores = rolls(60, 4), {}
+    for semiring in ("lse-sum", "signed-lse-sum", "complex-lse-sum"):
+        model = TorchCompiler(semiring).compile(pixels(2, 3)).double()
+        model.reset_parameters(seed=0)
+        scores[semiring] = [epoch.valid for epoch in run_alone(rows, model, valid=rolls(20, 4)).history]
+    np.testing.assert_allclose(scores["signed-lse-sum"], scores["lse-sum"], atol=1e-9)
+    np.testing.assert_allclose(scores["complex-lse-sum"], scores["lse-sum"], atol=1e-9)
+    coin = CategoricalLayer([0], 1, num_categories=2)
+    opposite = SumLayer(1, 1, weight=constant([[-1.0]]))
+    negative = TorchCompiler("signed-lse-sum").compile(Circuit([coin, opposite], {opposite: [coin]}, [opposite]))
+    with pytest.raises(InputError, match="the likelihood of the validation rows is NaN"):
+        run_alone(np.array([[0], [1]]), negative)
+
+
 def test_parameters_that_are_frozen_stay() -> None:
     class Two(Dice):
         def __init__(self) -> None:
@@ -376,6 +402,10 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no batch": ({"batch": 0}, ShapeError, "batch must be at least 1, found 0"),
     "no patience": ({"patience": 0}, ShapeError, "patience must be at least 1, found 0"),
     "a negative gain": ({"min_delta": -1}, InputError, "min_delta must be finite and 0 or more"),
+    "text": ({"rows": np.array([["1", "2"]])}, DTypeError, "rows must be numbers, as an array or a tensor, found"),
+    "objects": ({"rows": np.array([[1, None]])}, DTypeError, "rows must be numbers, as an array or a tensor, found"),
+    "an integer as a part": ({"valid": 1}, InputError, "valid must be rows .*, or a part of the rows such as 0.2"),
+    "no function": ({"on_epoch": 3}, DTypeError, "on_epoch must be a function, found 3 of type int"),
     "a negative seed": ({"seed": -1}, InputError, "seed must not be negative"),
 }
 
@@ -387,6 +417,28 @@ def test_wrong_arguments_are_refused_before_training(case: str) -> None:
     with pytest.raises(error, match=message):
         run_alone(**{"rows": rolls(60), "model": model, **settings})
     assert model.calls == []
+
+
+def test_rows_of_other_layouts_and_libraries_are_the_same_rows() -> None:
+    rows = rolls(60)
+    expected = run_alone(rows, valid=0.25).history[-1].valid
+    reversed_twice = rows[::-1].copy()[::-1]  # with a negative stride
+    for same in (reversed_twice, rows.tolist(), np.asfortranarray(rows)):
+        assert run_alone(same, valid=np.float32(0.25)).history[-1].valid == expected
+    reals = [rolls(60).astype(kind) for kind in (np.float16, np.longdouble)]
+    assert [to_tensor(real, torch.empty(0)).dtype for real in reals] == [torch.float32] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "error", "message"),
+    [
+        (np.zeros((0, 2)), 3, InputError, r"expected rows \(N, D\), at least one, found shape \(0, 2\)"),
+        (np.zeros((1, 2), int), 0, ShapeError, "batch must be at least 1, found 0"),
+    ],
+)
+def test_a_mean_of_no_rows_is_refused(rows: Any, batch: int, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        mean_log_likelihood(Dice(2), rows, batch)
 
 
 def test_one_row_and_no_epoch() -> None:

@@ -8,6 +8,7 @@ import torch
 
 import plica
 from plica.errors import DTypeError, InputError, ShapeError
+from plica.learn import flows
 from plica.learn.resize import grow, prune
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
@@ -271,3 +272,17 @@ def test_flows_may_be_named_by_the_tensor_of_a_weight() -> None:
     states = all_states(circuit)
     assert_same(by_layer, by_leaf, states)
     assert_same(by_layer, by_key, states)
+
+
+def test_flows_are_taken_as_they_are_counted() -> None:
+    rows = dependent_rows(60, 4, 2, 0)
+    model = plica.compile(hclt(rows, 4), dtype=torch.float64)
+    model.reset_parameters(seed=0)
+    counted = flows(model, rows)
+    x = torch.as_tensor(rows)
+    of_object, of_counts = (
+        plica.compile(prune(model, given, 0.5), dtype=torch.float64)(x) for given in (counted, counted.counts)
+    )
+    assert torch.equal(of_object, of_counts)
+    with pytest.raises(DTypeError, match=r"flows must be those of plica.learn.flows, or a mapping, found None"):
+        prune(model, None, 0.5)  # type: ignore[arg-type]

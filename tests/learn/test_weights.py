@@ -7,8 +7,10 @@ import torch
 
 import plica
 from plica.errors import UnsupportedError
+from plica.learn import grow
 from plica.learn.weights import to_linear, to_softmax
-from plica.symbolic.layers import BernoulliLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers import BernoulliLayer, CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.parameters import Parameter, ReferenceParameter, SoftmaxParameter, dereferenced
 from tests.harness.circuits import data
 
 
@@ -50,6 +52,41 @@ def test_copies_share_no_memory_with_the_model():
         for tensor in model.parameters():
             tensor.zero_()
     torch.testing.assert_close(linear(x), before)
+
+
+def test_leaves_that_start_with_logarithms_are_converted():
+    """Such are those of circuits that were pruned or grown: as linear weights, these numbers would be negative."""
+    model = plica.compile(grow(shared_model(torch.float64), 2, 0.0), dtype=torch.float64)
+    linear, x = to_linear(model), torch.tensor([[0, 1], [1, 1]])
+    torch.testing.assert_close(linear(x), model(x), rtol=1e-12, atol=1e-12)
+    for converted in (linear, to_softmax(linear)):
+        converted.reset_parameters(seed=1)
+        coins = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])
+        assert converted(coins).exp().sum().item() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_leaf_that_is_also_read_otherwise_is_kept():
+    coins = CategoricalLayer([0], 2, num_categories=2)
+    (shared,) = [dereferenced(leaf) for leaf in coins.params["logits"].leaves]
+    mix = SumLayer(2, 2, weight=Parameter.from_unary(SoftmaxParameter((2, 2)), ReferenceParameter(shared)))
+    root = SumLayer(2, 1)
+    model = plica.compile(plica.Circuit([coins, mix, root], {mix: [coins], root: [mix]}, [root]), dtype=torch.float64)
+    linear, x = to_linear(model), torch.tensor([[0], [1]])
+    assert sorted(linear.state_dict()) == ["0.logits", "0.logits.linear", "2.weight.linear"]
+    for converted in (linear, to_softmax(linear)):
+        torch.testing.assert_close(converted(x), model(x), rtol=1e-12, atol=1e-12)
+
+
+def test_copies_keep_what_is_fixed_and_the_mode():
+    model = shared_model(torch.float64).eval()
+    fixed = [name for name, tensor in model.named_parameters() if tensor.shape[-2:] == (1, 2)]
+    assert len(fixed) == 1
+    model.get_parameter(fixed[0]).requires_grad_(False)
+    for converted in (to_linear(model), to_softmax(to_linear(model))):
+        learned = [tensor.requires_grad for tensor in converted.parameters()]
+        assert learned == [tensor.requires_grad for tensor in model.parameters()]
+        assert not converted.training
+    assert to_linear(model.train()).training
 
 
 def test_a_state_of_one_form_is_refused_by_a_model_of_the_other():

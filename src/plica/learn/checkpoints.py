@@ -16,17 +16,23 @@ plica.errors.InputError: ...checkpoint: belongs to another run: its seed is 0, a
 import hashlib
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.serialization import get_unsafe_globals_in_checkpoint
 
-from plica.errors import FileFormatError, InputError
-from plica.paths import check_is_file, remove_leftovers, replacing
+from plica.errors import DTypeError, FileFormatError, InputError
+from plica.paths import as_path, check_can_create, check_is_file, remove_leftovers, replacing
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers.base import held_layers
+from plica.symbolic.parameters import TensorParameter, dereferenced
+from plica.symbolic.scope import Scope
 
 _FORMAT = "plica checkpoint"
 _VERSION = 1
@@ -49,7 +55,7 @@ class Checkpoint:
 
     def exists(self) -> bool:
         """Whether there is a file."""
-        return Path(self.path).exists()
+        return as_path(self.path).exists()
 
     def write(self, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Write the state of a run, in place of what is there; the former file stays if this fails.
@@ -61,9 +67,12 @@ class Checkpoint:
         Raises:
             FileFormatError: The file cannot be written there.
             WriteError: There is no space left.
+            DTypeError: The path is none, or an object is no plain value, so that it could not be read back.
         """
-        path = Path(self.path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = as_path(self.path)
+        if not path.parent.is_dir():
+            check_can_create(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
         contents = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -72,9 +81,15 @@ class Checkpoint:
             "notes": dict(self.notes),
         }
         with replacing(path) as temporary, temporary.open("wb") as file:
-            torch.save(contents, file)
+            torch.save(_plain(contents), file)
             file.flush()
             os.fsync(file.fileno())
+            objects = get_unsafe_globals_in_checkpoint(temporary)
+            if objects:
+                raise DTypeError(
+                    f"{path}: a checkpoint holds tensors and plain values, and here are objects of "
+                    f"{', '.join(sorted(objects))}; leave them out of its notes, or of the state of the schedule"
+                )
 
     def read(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         """The state that was written last.
@@ -83,7 +98,7 @@ class Checkpoint:
             FileFormatError: The file is missing or damaged, or is no checkpoint of this version.
             InputError: It belongs to another run.
         """
-        contents = _contents(Path(self.path))
+        contents = _contents(as_path(self.path))
         written = contents["identity"]
         differing = [name for name in dict.fromkeys((*written, *identity)) if written.get(name) != identity.get(name)]
         if differing:
@@ -99,7 +114,18 @@ class Checkpoint:
 
     def remove_leftovers(self) -> None:
         """Remove temporary files of runs that were killed while they wrote."""
-        remove_leftovers(Path(self.path))
+        remove_leftovers(as_path(self.path))
+
+
+def _plain(value: Any) -> Any:
+    """A value with numbers of Python in place of those of NumPy, such as a schedule's rate."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is dict:
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return value
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -137,15 +163,47 @@ _DAMAGED = "is no checkpoint, or is damaged; restore a copy of it, or leave resu
 
 
 def describe_model(model: nn.Module) -> str:
-    """The kind of a model and a digest of its structure: layers, and names and shapes of tensors."""
+    """The kind of a model and a digest of its structure: layers, parameters, and names and shapes of tensors."""
     lines = [f"{name} {tuple(value.shape)}" for name, value in model.state_dict().items()]
+    lines += [f"{name} is fixed" for name, parameter in model.named_parameters() if not parameter.requires_grad]
     circuit = getattr(model, "symbolic", None)
     if isinstance(circuit, Circuit):
-        places = {layer: place for place, layer in enumerate(circuit.layers)}
-        for layer in circuit.layers:
-            inputs = [places[operand] for operand in circuit.layer_inputs(layer)]
-            lines.append(f"{circuit.layer_name(layer)} of {inputs}")
+        lines += _described_layers(circuit)
+        lines.append(str(getattr(getattr(model, "semiring", None), "name", None)))
     return f"{type(model).__name__} of {sum(p.numel() for p in model.parameters()):,} parameters ({_digest(lines)})"
+
+
+def _described_layers(circuit: Circuit) -> Iterator[str]:
+    """A line for each layer, and for each node of its parameters."""
+    places = {layer: place for place, layer in enumerate(circuit.layers)}
+    tensors: dict[object, int] = {}
+    for layer in circuit.layers:
+        yield f"{circuit.layer_name(layer)} of {[places[operand] for operand in circuit.layer_inputs(layer)]}"
+        for prefix, holder in held_layers(layer):
+            yield f"{prefix}{type(holder).__name__} {_described_setting(holder.config)}"
+            for name, parameter in holder.params.items():
+                nodes = {node: number for number, node in enumerate(parameter.nodes)}
+                for node in nodes:
+                    target = dereferenced(node)
+                    if isinstance(target, TensorParameter):
+                        settings = f"{tensors.setdefault(target, len(tensors))} {target.shape}"
+                    else:
+                        settings = _described_setting(getattr(target, "config", {}))
+                    inputs = [nodes[child] for child in parameter.node_inputs(node)]
+                    yield f"{prefix}{name} {type(target).__name__} {settings} of {inputs}"
+
+
+def _described_setting(value: Any) -> str:
+    """A text that is equal for equal settings, in another process too; of an array, its digest."""
+    if isinstance(value, Mapping):
+        return str([f"{key}: {_described_setting(item)}" for key, item in value.items()])
+    if isinstance(value, tuple | list):
+        return str([_described_setting(item) for item in value])
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return f"{value.dtype.str} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if value is None or isinstance(value, str | int | float | complex | np.generic | Enum | Scope):
+        return repr(value)
+    return type(value).__qualname__
 
 
 def describe_rows(rows: Tensor) -> str:

@@ -86,9 +86,10 @@ class Statistics:
         }
 
     @staticmethod
-    def of_state(state: Mapping[str, Any]) -> Statistics:
-        """Statistics from what `state` gave; their gradients are empty."""
-        return Statistics(tuple(state["groups"]), state["num_rows"], state["log_likelihood"], {})
+    def of_state(state: Mapping[str, Any], device: torch.device) -> Statistics:
+        """Statistics on a device from what `state` gave, maybe on another; their gradients are empty."""
+        groups = tuple({name: numbers.to(device) for name, numbers in group.items()} for group in state["groups"])
+        return Statistics(groups, state["num_rows"], state["log_likelihood"].to(device), {})
 
 
 class Group:

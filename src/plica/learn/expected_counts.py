@@ -23,6 +23,7 @@ from torch import Tensor
 
 from plica.errors import InputError
 from plica.learn.expectation import Expectation, Statistics
+from plica.learn.scores import to_tensor
 from plica.learn.sites import Kind
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
@@ -85,14 +86,12 @@ def flows(circuit: Any, x: Any) -> Flows:
     Raises:
         UnsupportedError: It is no such circuit, or a weight is negative.
         InputError: There are no rows, or a row has probability 0.
+        DTypeError: The rows are no numbers.
 
     Source: Darwiche, "A differential approach to inference in Bayesian networks", 2003.
     """
     expectation = Expectation(circuit)
-    rows = torch.as_tensor(x)
-    if rows.is_floating_point():
-        rows = rows.to(circuit.dtype)
-    rows = rows.to(circuit.leaves.device)
+    rows = to_tensor(x, torch.empty(0, dtype=circuit.dtype, device=circuit.leaves.device))
     if rows.ndim != 2 or not len(rows):
         raise InputError(f"flows: expected rows (N, D), at least one, found shape {tuple(rows.shape)}")
     total: Statistics | None = None

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -85,6 +86,7 @@ def fit(
     Raises:
         InputError: The loss is not finite; the message says where and what to try. Or there are no rows, or the
             checkpoint belongs to another run.
+        DTypeError: An argument has a wrong type, or rows are no numbers.
         FileFormatError: The checkpoint is damaged.
         UnsupportedError: The learner cannot train the model.
     """
@@ -104,6 +106,9 @@ def fit(
         checkpoint = Checkpoint(checkpoint)
     if flag("fit", "resume", resume) and checkpoint is None:
         raise InputError("fit: resume needs the checkpoint to go on from; pass checkpoint=path")
+    for name, callback in (("on_batch", on_batch), ("on_epoch", on_epoch)):
+        if callback is not None and not callable(callback):
+            raise DTypeError(f"fit: {name} must be a function, {found(callback)}")
     train, scored = _parts(rows, valid, first_parameter(model), settings.seed)
     shown = Progress(len(train), settings.epochs) if flag("fit", "progress", progress) else None
     with shown or nullcontext():
@@ -134,7 +139,9 @@ def _parts(rows: Any, valid: Any, like: Tensor, seed: int) -> tuple[Tensor, Tens
     train = _checked(rows, "rows", like)
     if valid is None:
         return train, train
-    if not isinstance(valid, float):
+    if not isinstance(valid, float | np.floating):
+        if np.ndim(valid) == 0:
+            raise InputError(f"fit: valid must be rows (N, D), or a part of the rows such as 0.2, {found(valid)}")
         scored = _checked(valid, "valid", like)
         if scored.shape[1:] != train.shape[1:]:
             raise InputError(

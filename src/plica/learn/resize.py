@@ -20,10 +20,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from plica.arguments import found, integer, number
 from plica.arguments import seed as checked_seed
 from plica.errors import DTypeError, InputError
+from plica.learn.expected_counts import Flows
 from plica.lower.arrays import HasArrays
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
@@ -35,7 +37,7 @@ Array: TypeAlias = NDArray[Any]
 __all__ = ["grow", "prune"]
 
 
-def prune(model: Any, flows: Mapping[Any, Any], keep: float) -> Circuit:
+def prune(model: Any, flows: Flows | Mapping[Any, Any], keep: float) -> Circuit:
     """The circuit without the units that carry least, in each layer the same share, so that layers stay dense.
 
     Units that are multiplied one by one stay or go together. What is left of a row of weights takes over what was
@@ -43,8 +45,8 @@ def prune(model: Any, flows: Mapping[Any, Any], keep: float) -> Circuit:
 
     Args:
         model: A compiled circuit; or a circuit whose tensors have arrays as initializers.
-        flows: For each sum layer of the circuit, or the tensor of its weight, or the key of that in the state dict, the
-            expected counts of each weight `(O, H*I)`.
+        flows: The `Flows` of `plica.learn.flows`. Or for each sum layer of the circuit, or the tensor of its weight, or
+            the key of that in the state dict, the expected counts of each weight `(O, H*I)`.
         keep: The share of the units of each layer that stay, above 0 and at most 1; at least one unit does.
 
     Returns:
@@ -53,6 +55,7 @@ def prune(model: Any, flows: Mapping[Any, Any], keep: float) -> Circuit:
     Raises:
         InputError: `keep` is no share, flows are missing or negative, or no unit can go.
         ShapeError: Flows of another shape than the weight.
+        DTypeError: Flows are neither `Flows` nor a mapping.
 
     Source: Dang, Liu and Van den Broeck, "Sparse Probabilistic Circuits via Pruning and Growing", NeurIPS 2022,
         algorithm 1, for whole units.
@@ -60,10 +63,14 @@ def prune(model: Any, flows: Mapping[Any, Any], keep: float) -> Circuit:
     share = number("prune", "keep", keep)
     if not 0.0 < share <= 1.0:
         raise InputError(f"prune: keep must be above 0 and at most 1, found {share}; 0.5 keeps half of the units")
+    given = flows.counts if isinstance(flows, Flows) else flows
+    if not isinstance(given, Mapping):
+        raise DTypeError(f"prune: flows must be those of plica.learn.flows, or a mapping, {found(flows)}")
+    counts = {key: count.cpu() if isinstance(count, Tensor) else count for key, count in given.items()}
     circuit, values = _with_values("prune", model)
     groups = Groups(circuit)
     keys = leaf_keys(circuit)
-    totals = unit_flows(groups, {**{leaf: flows[key] for leaf, key in keys.items() if key in flows}, **flows})
+    totals = unit_flows(groups, {**{leaf: counts[key] for leaf, key in keys.items() if key in counts}, **counts})
 
     def units_of(group: int) -> Array:
         count = max(math.ceil(share * len(totals[group]) - 1e-9), 1)

@@ -8,35 +8,57 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plica.errors import InputError
+from plica.arguments import found, integer
+from plica.errors import DTypeError, InputError, UnsupportedError
+from plica.symbolic.semirings import Semiring
+
+_SUMS = Semiring.from_name("lse-sum").algebra
 
 Rows = Tensor | np.ndarray[Any, np.dtype[Any]]
 
 
 def mean_log_likelihood(model: nn.Module, rows: Rows, batch: int) -> float:
-    """The mean log-likelihood of rows `(N, D)`, summed in float64 without gradients and in eval mode."""
+    """The mean log-likelihood of rows `(N, D)`, summed in float64 without gradients and in eval mode.
+
+    Raises:
+        InputError: There are no rows, or the model has no learned parameter or several outputs.
+        DTypeError: The rows are no numbers.
+    """
     parameter = first_parameter(model)
+    batch = integer("mean_log_likelihood", "batch", batch, least=1)
     rows = to_tensor(rows, parameter)
+    if not rows.ndim or not len(rows):
+        raise InputError(f"mean_log_likelihood: expected rows (N, D), at least one, found shape {tuple(rows.shape)}")
     total = torch.zeros((), dtype=torch.float64, device=parameter.device)
     with torch.no_grad(), _evaluated(model):
-        for some in torch.split(rows, min(batch, max(len(rows), 1))):  # torch counts sizes in 64 bits
+        for some in torch.split(rows, min(batch, len(rows))):  # torch counts sizes in 64 bits
             total += log_likelihood(model, some).sum(dtype=torch.float64)
     return float(total) / len(rows)
 
 
 def log_likelihood(model: nn.Module, batch: Tensor) -> Tensor:
-    """The log-likelihood `(B,)` of each row of a batch `(B, D)`.
+    """The log-likelihood `(B,)` of each row of a batch `(B, D)`; NaN where a circuit of signed weights is negative.
 
     Raises:
         InputError: The model has several outputs or units.
+        UnsupportedError: The model is a circuit of another semiring, whose results are no logarithms of sums.
     """
+    semiring = getattr(model, "semiring", None)
+    if isinstance(semiring, Semiring) and not (semiring.logarithmic and semiring.algebra == _SUMS):
+        raise UnsupportedError(
+            f"training needs log-likelihoods, found a circuit in the semiring {semiring.name!r}; compile it by default "
+            "settings, or in 'signed-lse-sum' or 'complex-lse-sum'"
+        )
     value: Tensor = model(batch)
     if value.shape != (len(batch), 1, 1):
         raise InputError(
             f"the model maps {len(batch)} rows to shape {tuple(value.shape)}, expected ({len(batch)}, 1, 1): "
             "training needs a circuit with one output of one unit"
         )
-    return value[:, 0, 0]
+    value = value[:, 0, 0]
+    if value.is_complex():  # the logarithm of the size, and the argument, which is 0 of a positive number
+        return value.real.masked_fill(value.imag.detach().cos() < 0, torch.nan)
+    return value
 
 
 @contextmanager
@@ -68,9 +90,25 @@ def first_parameter(model: nn.Module) -> Tensor:
     return parameter
 
 
-def to_tensor(rows: Rows, like: Tensor) -> Tensor:
-    """Rows on the device of `like`, floats in its type."""
-    tensor = torch.as_tensor(rows)
+def to_tensor(rows: Any, like: Tensor) -> Tensor:
+    """Rows on the device of `like`, floats in its type.
+
+    Raises:
+        DTypeError: They are no numbers.
+    """
+    if isinstance(rows, Tensor):
+        tensor = rows
+    else:
+        try:
+            array = np.asarray(rows)
+            if array.dtype == np.longdouble:
+                array = array.astype(np.float64)
+            tensor = torch.as_tensor(np.ascontiguousarray(array) if array.ndim else array)
+        except (TypeError, ValueError) as error:
+            raise DTypeError(
+                f"rows must be numbers, as an array or a tensor, {found(rows)}; encode text as numbers, and pass NaN "
+                "where a value is missing"
+            ) from error
     if tensor.is_floating_point():
         real = like.real.dtype if like.is_complex() else like.dtype
         return tensor.to(like.device, real)

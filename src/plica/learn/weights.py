@@ -25,7 +25,9 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
+from plica.learn.graphs import Tensors
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import DirichletInitializer, Initializer, NormalInitializer
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import (
     Parameter,
@@ -42,7 +44,7 @@ def to_linear(model: Any) -> TorchCircuit:
     """A copy of a model whose softmax weights are leaves of the weights themselves.
 
     The values of circuits are equal up to rounding. The keys of converted leaves end in `.linear`, so that a state dict
-    of one form is refused by a model of the other.
+    of one form is refused by a model of the other. What is fixed stays fixed, and the copy is in the model's mode.
 
     Args:
         model: A compiled circuit.
@@ -50,7 +52,9 @@ def to_linear(model: Any) -> TorchCircuit:
     Raises:
         UnsupportedError: It is none, or has no weight of this form.
     """
-    return _converted("to_linear", model, _softmax_leaf, _as_linear, lambda leaf: leaf.softmax(-1))
+    return _converted(
+        "to_linear", model, _softmax_leaf, _as_linear, lambda leaf: leaf.softmax(-1), DirichletInitializer()
+    )
 
 
 def to_softmax(model: Any) -> TorchCircuit:
@@ -62,7 +66,7 @@ def to_softmax(model: Any) -> TorchCircuit:
     Raises:
         UnsupportedError: It is none, has no weight of this form, or the rows of one do not sum to 1.
     """
-    return _converted("to_softmax", model, _linear_leaf, _as_softmax, _logarithms)
+    return _converted("to_softmax", model, _linear_leaf, _as_softmax, _logarithms, NormalInitializer())
 
 
 def _softmax_leaf(parameter: Parameter, node: Any) -> TensorParameter | None:
@@ -103,7 +107,19 @@ def _converted(
     find: Callable[[Parameter, Any], TensorParameter | None],
     make: Callable[[Any], Parameter],
     value: Callable[[Tensor], Tensor],
+    initializer: Initializer,
 ) -> TorchCircuit:
+    """The copy.
+
+    Args:
+        owner: The function, for messages.
+        model: The model.
+        find: The leaf that a node of a parameter reads in the form that is replaced; None for other nodes.
+        make: The parameter of the other form.
+        value: The numbers of a leaf from those before.
+        initializer: The first numbers of such leaves, should the parameters be reset: those of the other form may be
+            none of this one.
+    """
     if not isinstance(model, TorchCircuit):
         raise UnsupportedError(f"{owner}: expected a compiled circuit, found {type(model).__name__}")
     circuit, keys = model.symbolic, model.compiled.keys
@@ -111,7 +127,8 @@ def _converted(
     layers: dict[Layer, Layer] = {}
     for layer in circuit.layers:
         params = {
-            name: _with_leaves(parameter, find, make, replaced, keys) for name, parameter in layer.all_params.items()
+            name: _with_leaves(parameter, find, make, replaced, keys, initializer)
+            for name, parameter in layer.all_params.items()
         }
         layers[layer] = layer.with_params(params) if params else layer
     if not replaced:
@@ -124,10 +141,16 @@ def _converted(
     )
     state = model.state_dict()
     names = {keys[old]: str(result.compiled.keys[new]) for old, new in replaced.items()}
-    result.load_state_dict(
-        {names.get(key, key): value(tensor) if key in names else tensor for key, tensor in state.items()}
-    )
-    return result.to(model.leaves.device)
+    keys_left = result.state_dict().keys()  # of leaves that are not replaced, or that are read otherwise too
+    others = {key: tensor for key, tensor in state.items() if key in keys_left}
+    result.load_state_dict(others | {names[key]: value(tensor) for key, tensor in state.items() if key in names})
+    tensors = Tensors(model)
+    sources = {new: old for old, new in replaced.items()}
+    for name, leaf in result.leaves.attributes():
+        getattr(result.leaves, name).requires_grad_(
+            any(tensors.is_learned(sources.get(member, member)) for member in leaf.members)
+        )
+    return result.to(model.leaves.device).train(model.training)
 
 
 def _with_leaves(
@@ -136,6 +159,7 @@ def _with_leaves(
     make: Callable[[Any], Parameter],
     replaced: dict[TensorParameter, TensorParameter],
     keys: Any,
+    initializer: Initializer,
 ) -> Parameter:
     """A parameter with leaves of the other form; leaves of no form stay, and are shared as before."""
     nodes: dict[Any, Any] = {}
@@ -150,7 +174,9 @@ def _with_leaves(
         if first:
             name = keys[leaf]
             name = None if name.endswith(_SUFFIX) else f"{name}{_SUFFIX}"
-            replaced[leaf] = TensorParameter(*leaf.shape, **{**leaf.config, "name": name})
+            replaced[leaf] = TensorParameter(
+                *leaf.shape, **{**leaf.config, "name": name, "initializer": leaf.initializer and initializer}
+            )
         converted = make(replaced[leaf] if first else ReferenceParameter(replaced[leaf]))
         edges |= {inner: list(converted.node_inputs(inner)) for inner in converted.nodes}
         nodes[node] = converted.output

@@ -75,6 +75,20 @@ def test_training_goes_on_from_its_state(learner):
         assert torch.equal(value, results[1][key])
 
 
+@pytest.mark.parametrize("learner", [FullEM(), *LEARNERS], ids=lambda learner: learner.name)
+def test_statistics_of_a_state_are_on_the_device_of_the_model(learner):
+    """States are read onto the CPU; `meta` stands for a GPU here, since a sum with statistics of the CPU would fail."""
+    model, rows = tree()
+    training = learner.training(model, Plan(40, 2, 1))
+    training.step(rows[:20])
+    state = training.state_dict()
+    resumed = learner.training(model, Plan(40, 2, 1))
+    model.leaves.to("meta")
+    resumed.load_state_dict(state)
+    tensors = [numbers for group in resumed._statistics.groups for numbers in group.values()]
+    assert {str(tensor.device) for tensor in [*tensors, resumed._statistics.log_likelihood]} == {"meta"}
+
+
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.name)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_normal_columns_with_holes(learner, dtype):
@@ -93,7 +107,7 @@ def test_normal_columns_with_holes(learner, dtype):
     ("make", "message"),
     [
         (lambda: StepwiseEM(0.0), "StepwiseEM: start must be a finite number above 0"),
-        (lambda: StepwiseEM(end=1.5), "StepwiseEM: end must be"),
+        (lambda: StepwiseEM(end=1.5), "StepwiseEM: end must be a finite number above 0 and at most 1, found 1.5"),
         (lambda: StepwiseEM(pseudocount=-1), "StepwiseEM: pseudocount must be a finite number at least 0"),
         (lambda: Anemone(step=2.0), "Anemone: step must be a finite number at least 1 and below 2, found 2.0"),
         (lambda: Anemone(step=0.5), "Anemone: step"),

@@ -74,7 +74,9 @@ class Adam(Learner):
             if not 0 <= value < math.inf or (name == "rate" and value == 0):
                 least = "above 0" if name == "rate" else "0 or more"
                 raise InputError(f"Adam: {name} must be finite and {least}, found {value}")
+            object.__setattr__(self, name, value)
         if isinstance(self.schedule, str):
+            object.__setattr__(self, "schedule", str(self.schedule))
             if self.schedule not in SCHEDULES:
                 raise InputError(
                     f"Adam: there is no schedule {self.schedule!r}; choose one of {', '.join(SCHEDULES)}, or pass a "

@@ -7,6 +7,7 @@ Anemone(step=1.9, momentum=0.8, pseudocount=1.0)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
@@ -50,9 +51,10 @@ class Anemone(Learner):
     pseudocount: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("Anemone", "step", self.step, least=1.0, below=2.0)
-        check_number("Anemone", "momentum", self.momentum, least=1 - _FIRST_SHARE, below=1.0)
-        check_number("Anemone", "pseudocount", self.pseudocount)
+        ranges = {"step": (1.0, 2.0), "momentum": (1 - _FIRST_SHARE, 1.0), "pseudocount": (0.0, inf)}
+        for name, (least, below) in ranges.items():
+            value = check_number("Anemone", name, getattr(self, name), least=least, below=below)
+            object.__setattr__(self, name, value)
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
         """What trains a model."""
@@ -90,6 +92,6 @@ class _Training(Training):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted)
+        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
         self._number = state["number"]
         self._maximization.load_state_dict(state["rest"])

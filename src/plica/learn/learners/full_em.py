@@ -42,7 +42,7 @@ class FullEM(Learner):
     pseudocount: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("FullEM", "pseudocount", self.pseudocount)
+        object.__setattr__(self, "pseudocount", check_number("FullEM", "pseudocount", self.pseudocount))
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
         """What trains a model."""
@@ -74,5 +74,5 @@ class _Training(Training):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted)
+        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
         self._maximization.load_state_dict(state["rest"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
+from numbers import Real
 from typing import Any
 
 import torch
@@ -16,9 +17,16 @@ from plica.learn.learners.base import Plan
 
 
 def check_number(
-    owner: str, name: str, value: Any, *, least: float = 0.0, above: float | None = None, below: float = inf
-) -> None:
-    """Raise unless a setting is a number in a range.
+    owner: str,
+    name: str,
+    value: Any,
+    *,
+    least: float = 0.0,
+    above: float | None = None,
+    below: float = inf,
+    most: float = inf,
+) -> float:
+    """A setting that is a number in a range, as a plain float.
 
     Args:
         owner: The class of the setting.
@@ -27,15 +35,16 @@ def check_number(
         least: The least number that it may be.
         above: What it must be above, in place of `least`.
         below: What it must be below.
+        most: The largest number that it may be.
 
     Raises:
         InputError: It is none.
     """
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and (value >= least if above is None else value > above) and value < below:
-        return
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if is_number and (value >= least if above is None else value > above) and value < below and value <= most:
+        return float(value)
     lower = f"at least {least:g}" if above is None else f"above {above:g}"
-    upper = "" if below == inf else f" and below {below:g}"
+    upper = f" and at most {most:g}" if most < below else f" and below {below:g}" if below < inf else ""
     raise InputError(f"{owner}: {name} must be a finite number {lower}{upper}, found {shown(value)}")
 
 
@@ -65,6 +74,11 @@ class Maximization:
         self._schedule = (
             torch.optim.lr_scheduler.CosineAnnealingLR(self._adam, steps) if self._adam is not None else None
         )
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return self.expectation.model.leaves.device
 
     def reasons(self) -> str:
         """Why layers have no closed form, the first few."""

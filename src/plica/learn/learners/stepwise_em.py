@@ -7,7 +7,6 @@ StepwiseEM(start=0.5, end=0.02, pseudocount=1.0)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nextafter
 from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
@@ -47,8 +46,9 @@ class StepwiseEM(Learner):
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
-            check_number("StepwiseEM", name, getattr(self, name), above=0.0, below=nextafter(1.0, 2.0))
-        check_number("StepwiseEM", "pseudocount", self.pseudocount)
+            share = check_number("StepwiseEM", name, getattr(self, name), above=0.0, most=1.0)
+            object.__setattr__(self, name, share)
+        object.__setattr__(self, "pseudocount", check_number("StepwiseEM", "pseudocount", self.pseudocount))
 
     def share(self, step: int, steps: int) -> float:
         """The share of step number `step`, counted from 0, of so many steps."""
@@ -93,6 +93,6 @@ class _Training(Training):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted)
+        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
         self._step = state["step"]
         self._maximization.load_state_dict(state["rest"])
