@@ -264,3 +264,20 @@ def test_frames_without_names_of_columns() -> None:
     assert not full.isna().any().any()
     assert list(model.predict(1, frame, [0.5]).columns) == ["mean", "0.5"]
     assert list(model.sample(2).columns) == [0, 1]
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_drawn_rows_have_types_of_pandas_that_have_no_missing_cell(number: int) -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "whole": rng.integers(1000, 2000, 40),
+            "small": rng.integers(0, 9, 40).astype(np.uint8),
+            "flag": rng.random(40) < 0.5,
+            "real": rng.normal(size=40).astype(np.float32),
+        }
+    )
+    drawn = fit(frame, units=2, epochs=1).sample(number)
+    assert list(drawn.dtypes) == list(frame.dtypes)
+    assert len(drawn) == number
