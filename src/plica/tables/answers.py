@@ -158,12 +158,16 @@ class ComparableScore:
         """The score of rows `(B, D)`: `(B,)`, -inf for impossible rows, NaN for rows without known cells."""
         import torch
 
+        from plica.queries import log_likelihood
+
         x = x.to(torch.float64)
         cells = cell_log_likelihoods(self.model, x)
         is_known = ~x.isnan()
         deviation = torch.where(is_known, cells - self.mean, 0.0).sum(dim=1)
         spread = torch.where(is_known, self.variance, 0.0).sum(dim=1).sqrt()
         score = deviation / torch.where(spread > 0, spread, 1.0)
+        is_impossible = log_likelihood(self.model.circuit, x) == -torch.inf
+        score = torch.where(is_impossible, -torch.inf, score)  # else NaN where a row is impossible without a cell too
         return torch.where(is_known.any(dim=1), score, torch.nan)
 
 
