@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plica.errors import InputError
+from plica.arguments import found, number
+from plica.errors import DTypeError, InputError
 from plica.files.columns import bounded, decode
 from plica.files.kinds import Cell
 from plica.files.rows import Batch
@@ -247,9 +248,12 @@ def check_levels(model: Model, variable: int, quantiles: Sequence[float]) -> tup
     """The levels of quantiles of a variable.
 
     Raises:
+        DTypeError: The levels are no numbers.
         InputError: The column has categories, or a level is not between 0 and 1.
     """
-    levels = tuple(float(level) for level in quantiles)
+    if not isinstance(quantiles, Iterable):
+        raise DTypeError(f"quantiles: expected levels between 0 and 1, such as (0.05, 0.95), {found(quantiles)}")
+    levels = tuple(number("predict", "a quantile's level", level) for level in quantiles)
     if levels and categories_of(model, variable) is not None:
         raise InputError(
             f"column {model.names[variable]!r} has categories, which have probabilities and no quantiles; "
