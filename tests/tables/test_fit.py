@@ -121,13 +121,17 @@ def test_columns_of_the_user(pets: TableModel) -> None:
 
 
 BAD_ARGUMENTS: dict[str, tuple[Any, type[Exception], str]] = {
-    "kinds": (lambda model, rows: fit(rows, columns=["legs"]), DTypeError, r"columns: expected kinds by name"),
-    "seed": (lambda model, rows: fit(rows, seed=-1), InputError, "fit: seed must not be negative, found -1"),
-    "seed of draws": (lambda model, rows: model.sample(2, seed=1.5), DTypeError, "sample: seed must be an integer"),
+    "kinds": (lambda _, rows: fit(rows, columns=["legs"]), DTypeError, r"columns: expected kinds by name"),
+    "seed": (lambda _, rows: fit(rows, seed=-1), InputError, "fit: seed must not be negative, found -1"),
+    "seed of draws": (lambda model, _: model.sample(2, seed=1.5), DTypeError, "sample: seed must be an integer"),
     "seed of cells": (lambda model, rows: model.complete(rows, seed=-1), InputError, "complete: seed must not be"),
     "one level": (lambda model, rows: model.predict("weight", rows, 0.5), DTypeError, r"such as \(0.05, 0.95\), found"),
-    "level": (lambda model, rows: model.predict("weight", rows, ["a"]), DTypeError, "level must be a number, found 'a'"),
-    "device": (lambda model, rows: fit(rows, device="meta"), InputError, r'device="meta": not available.*device="cpu"'),
+    "level": (
+        lambda model, rows: model.predict("weight", rows, ["a"]),
+        DTypeError,
+        "level must be a number, found 'a'",
+    ),
+    "device": (lambda _, rows: fit(rows, device="meta"), InputError, r'device="meta": not available.*device="cpu"'),
     "word": (lambda model, rows: model.score({**rows, "weight": ["old"] * 60}), InputError, r"missing=\['old'\] if"),
 }
 

@@ -225,7 +225,7 @@ def _replaced_in_pandas(series: Any, mask: Array, values: Sequence[Any]) -> Any:
 
 
 def _blank_in_pandas(series: Any, num_rows: int) -> Any:
-    """A series of pandas of the name and type of another; cells are missing, or 0 in types that have no missing cell."""
+    """A series of the name and type of another; its cells are missing, or 0 in types that have no missing cell."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biu":
         return type(series)(np.zeros(num_rows, dtype=series.dtype), name=series.name)
     return series.iloc[:0].reset_index(drop=True).reindex(range(num_rows))
