@@ -281,3 +281,9 @@ def test_drawn_rows_have_types_of_pandas_that_have_no_missing_cell(number: int) 
     drawn = fit(frame, units=2, epochs=1).sample(number)
     assert list(drawn.dtypes) == list(frame.dtypes)
     assert len(drawn) == number
+
+
+def test_true_and_one_are_two_categories_beside_text() -> None:
+    table = {"a": [1, "b", True, None] * 10}
+    model = fit(table, units=2, epochs=1)
+    assert list(model.predict("a", table)) == ["1", "True", "b"]
