@@ -235,6 +235,7 @@ def test_models_are_copied_and_pickled() -> None:
         ({}, InputError, "it has no columns"),
         (np.zeros(3), ShapeError, r"expected an array \(N, D\), found the shape \(3,\)"),
         (np.zeros((3, 0)), InputError, "it has no columns"),
+        (np.ma.masked_less(np.arange(6.0).reshape(3, 2), 2.0), DTypeError, r"masked array.*filled\(np.nan\)"),
         (np.zeros((3, 1), dtype=complex), DTypeError, "found an array of complex128"),
         (pa.table([[1], [2]], names=["a", "a"]), InputError, "two columns have one name"),
     ],
