@@ -284,6 +284,21 @@ def test_drawn_rows_have_types_of_pandas_that_have_no_missing_cell(number: int) 
     assert len(drawn) == number
 
 
+@pytest.mark.parametrize(("unit", "kind"), [("D", "date"), ("s", "timestamp"), ("ns", "timestamp")])
+def test_dates_of_numpy_are_those_of_python(unit: str, kind: str) -> None:
+    days = np.datetime64("2024-01-01", "D") + np.random.default_rng(0).integers(0, 90, 40)
+    moments = days.astype(f"M8[{unit}]") + np.timedelta64(0 if unit == "D" else 3600, "D" if unit == "D" else "s")
+    moments[3] = np.datetime64("NaT")
+    cells = [None if np.isnat(moment) else moment.astype("M8[us]").item() for moment in moments]
+    model = fit({"a": moments}, units=2, epochs=1)
+    assert model.columns == {"a": kind}
+    listed_cells = [cell.date() if cell and unit == "D" else cell for cell in cells]
+    np.testing.assert_array_equal(model.score({"a": moments}), model.score({"a": listed_cells}))
+    full = model.complete({"a": moments})["a"]
+    assert full.dtype == moments.dtype
+    assert not np.isnat(full).any()
+
+
 def test_true_and_one_are_two_categories_beside_text() -> None:
     table = {"a": [1, "b", True, None] * 10}
     model = fit(table, units=2, epochs=1)
