@@ -299,6 +299,13 @@ def test_dates_of_numpy_are_those_of_python(unit: str, kind: str) -> None:
     assert not np.isnat(full).any()
 
 
+def test_a_fitted_model_holds_no_view_of_a_dict_of_arrays() -> None:
+    rows = {"a": np.random.default_rng(0).normal(size=50)}
+    template = fit(rows, units=2, epochs=1)._template
+    assert template is not None
+    assert all(column.base is None for column in template._columns)  # type: ignore[attr-defined]
+
+
 def test_true_and_one_are_two_categories_beside_text() -> None:
     table = {"a": [1, "b", True, None] * 10}
     model = fit(table, units=2, epochs=1)
