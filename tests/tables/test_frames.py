@@ -158,6 +158,16 @@ def test_drawn_and_predicted_frames_are_of_the_same_kind(kind: str, model: Table
         assert predicted.index.equals(frame.index)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_of_no_rows_are_numbers_too(kind: str, model: TableModel) -> None:
+    frame = KINDS[kind](columns())
+    empty = {name: cells[:0] for name, cells in frame.items()} if kind == "dict" else frame[:0]
+    for column, levels in (("flag", ()), ("real", (0.5,))):
+        no_rows, rows = (model.predict(column, part, levels) for part in (empty, frame))
+        assert types(no_rows) == types(rows)
+        assert [cells == [] for cells in listed(no_rows).values()] == [True, True]
+
+
 def test_arrays(pets: TableModel) -> None:
     table = pets_table()
     rng = np.random.default_rng(0)

@@ -262,7 +262,11 @@ class TableModel:
             for part, x in self._batches(FrameRows(frame), batch, unknown, unread=self._model.names[variable]):
                 with naming_impossible(self._model, part, x):
                     parts.append(answers.predict(self._model, x, variable, quantiles))
-        cells = {name: [cell for part in parts for cell in part[number]] for number, name in enumerate(names)}
+        types = answers.prediction_types(self._model, variable, quantiles)
+        cells: dict[str, Any] = {}
+        for number, (name, cell_type) in enumerate(zip(names, types, strict=True)):
+            column = [cell for part in parts for cell in part[number]]
+            cells[name] = np.array(column, dtype=np.float64) if cell_type is float else column
         return frame.made(cells)
 
     def update(self, rows: Any, *, epochs: int | None = None, seed: int = 0) -> None:
