@@ -107,3 +107,61 @@ def test_frames_of_text_and_numbers() -> None:
     classifier = CircuitClassifier(units=2, epochs=1).fit(frame, rng.integers(0, 3, 60))
     assert classifier.predict_proba(frame).shape == (60, 3)
     assert CircuitDensity(units=2, epochs=1).fit(frame).score_samples(frame).shape == (60,)
+
+
+def test_a_feature_may_have_the_name_of_the_target() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"pet": rng.choice(["cat", "dog"], 100), "target": 3.0 * rng.normal(size=100)}, index=[7] * 100
+    )
+    labels = np.where(frame["target"] > 0, "up", "down")
+    classifier = CircuitClassifier(units=4, epochs=15, learning_rate=0.2).fit(frame, labels)
+    assert list(classifier.model_.columns) == ["pet", "target", "target_"]
+    assert classifier.score(frame, labels) > 0.9
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan])
+def test_a_column_of_a_later_frame_may_have_no_cells(nothing: Any) -> None:
+    """Its type says nothing then; the kinds are those of the fit."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "pet": rng.choice(["cat", "dog"], 60)})
+    empty = frame.assign(pet=nothing)
+    for estimator in (CircuitDensity, CircuitClassifier):
+        fitted = estimator(units=2, epochs=1).fit(frame, rng.integers(0, 2, 60))
+        answer = fitted.predict_proba if estimator is CircuitClassifier else fitted.score_samples
+        cells = np.array([[x, None] for x in frame["x"]], dtype=object)
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            expected = answer(cells)
+        np.testing.assert_array_equal(answer(empty), expected)
+    numbers = frame[["x"]].assign(y=rng.normal(size=60))
+    density = CircuitDensity(units=2, epochs=1).fit(numbers)
+    scores = density.score_samples(numbers.assign(y=np.full(60, np.nan)))
+    np.testing.assert_array_equal(density.score_samples(numbers.assign(y=nothing)), scores)
+
+
+def test_types_of_categories_are_kept_beside_a_target() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    for words, estimator in ((["1", "2"], CircuitClassifier), ([1, 2], CircuitDensity)):
+        frame = pd.DataFrame({"code": pd.Categorical(rng.choice(words, 60)), "x": rng.normal(size=60)})
+        fitted = estimator(units=2, epochs=1).fit(frame, rng.integers(0, 2, 60))
+        assert fitted.model_.columns["code"] == "categorical"
+
+
+@pytest.mark.parametrize("label", [None, float("nan")])
+def test_rows_without_a_label_are_refused(label: Any, rows: Any) -> None:
+    X, _, _ = rows
+    with pytest.raises(ValueError, match="Input y contains NaN or None in 1 of 150 rows"):
+        CircuitClassifier().fit(X, np.array([*["a", "b"] * 74, "a", label], dtype=object))
+
+
+def test_levels_and_seeds_of_numpy(rows: Any) -> None:
+    X, _, y = rows
+    regressor = CircuitRegressor(units=2, epochs=1).fit(X, y)
+    levels = [0.1, 0.9]
+    np.testing.assert_array_equal(regressor.predict(X, np.array(levels)), regressor.predict(X, levels))
+    density = CircuitDensity(units=2, epochs=1).fit(X)
+    drawn = [density.sample(3, random_state=seed) for seed in (4, np.random.RandomState(4))]
+    np.testing.assert_array_equal(*drawn)

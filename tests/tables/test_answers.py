@@ -113,6 +113,14 @@ def test_comparable_scores_are_deviations_from_the_mean_in_standard_deviations(m
     assert scores[4] < -10
 
 
+def test_comparable_scores_of_impossible_rows_are_minus_infinity(mixture: TableModel) -> None:
+    """Also where the row stays impossible without its worst cell, which has no surprise then."""
+    rows = {"x": [1e300, 1e300, 0.0], "pet": ["cat", None, "cat"], "n": [1.0, np.nan, 1.0]}
+    scores = mixture.score(rows, comparable=True)
+    assert scores[:2].tolist() == mixture.score(rows)[:2].tolist() == [-np.inf, -np.inf]
+    assert np.isfinite(scores[2])
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_rows_with_holes_are_not_less_often_unusual(mixture: TableModel, seed: int) -> None:
     """Half of the rows have holes; of the lowest tenth by the comparable score about half do, not by log-likelihood."""

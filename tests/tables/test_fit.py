@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import plica
-from plica.errors import FileFormatError, InputError
+from plica.errors import DTypeError, FileFormatError, InputError
 from plica.tables import TableModel, fit, load
 from plica.tables.recipe import choose
 from tests.harness.tables_of_users import run
@@ -118,6 +118,34 @@ def test_columns_of_the_user(pets: TableModel) -> None:
         fit(table, structure="tree")
     assert (pets.recipe is not None and pets.recipe.units, pets.recipe and pets.recipe.layer) == (3, "cp")
     assert len(pets.result.history if pets.result else ()) == 3
+
+
+BAD_ARGUMENTS: dict[str, tuple[Any, type[Exception], str]] = {
+    "kinds": (lambda _, rows: fit(rows, columns=["legs"]), DTypeError, r"columns: expected kinds by name"),
+    "seed": (lambda _, rows: fit(rows, seed=-1), InputError, "fit: seed must not be negative, found -1"),
+    "seed of draws": (lambda model, _: model.sample(2, seed=1.5), DTypeError, "sample: seed must be an integer"),
+    "seed of cells": (lambda model, rows: model.complete(rows, seed=-1), InputError, "complete: seed must not be"),
+    "one level": (lambda model, rows: model.predict("weight", rows, 0.5), DTypeError, r"such as \(0.05, 0.95\), found"),
+    "level": (
+        lambda model, rows: model.predict("weight", rows, ["a"]),
+        DTypeError,
+        "level must be a number, found 'a'",
+    ),
+    "device": (lambda _, rows: fit(rows, device="meta"), InputError, r'device="meta": not available.*device="cpu"'),
+    "word": (lambda model, rows: model.score({**rows, "weight": ["old"] * 60}), InputError, r"missing=\['old'\] if"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ARGUMENTS)
+def test_arguments_that_are_no_arguments_are_refused(name: str, pets: TableModel) -> None:
+    call, error, message = BAD_ARGUMENTS[name]
+    with pytest.raises(error, match=message):
+        call(pets, pets_table())
+
+
+def test_a_missing_number_may_stand_alone() -> None:
+    table = {"a": [-999, *range(1000, 1040)], "b": np.arange(41.0) ** 1.5}
+    assert fit(table, missing=-999, units=2, epochs=1).complete(table)["a"][0] >= 0
 
 
 def test_missing_words_and_numbers() -> None:

@@ -158,6 +158,16 @@ def test_drawn_and_predicted_frames_are_of_the_same_kind(kind: str, model: Table
         assert predicted.index.equals(frame.index)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_of_no_rows_are_numbers_too(kind: str, model: TableModel) -> None:
+    frame = KINDS[kind](columns())
+    empty = {name: cells[:0] for name, cells in frame.items()} if kind == "dict" else frame[:0]
+    for column, levels in (("flag", ()), ("real", (0.5,))):
+        no_rows, rows = (model.predict(column, part, levels) for part in (empty, frame))
+        assert types(no_rows) == types(rows)
+        assert [cells == [] for cells in listed(no_rows).values()] == [True, True]
+
+
 def test_arrays(pets: TableModel) -> None:
     table = pets_table()
     rng = np.random.default_rng(0)
@@ -235,6 +245,7 @@ def test_models_are_copied_and_pickled() -> None:
         ({}, InputError, "it has no columns"),
         (np.zeros(3), ShapeError, r"expected an array \(N, D\), found the shape \(3,\)"),
         (np.zeros((3, 0)), InputError, "it has no columns"),
+        (np.ma.masked_less(np.arange(6.0).reshape(3, 2), 2.0), DTypeError, r"masked array.*filled\(np.nan\)"),
         (np.zeros((3, 1), dtype=complex), DTypeError, "found an array of complex128"),
         (pa.table([[1], [2]], names=["a", "a"]), InputError, "two columns have one name"),
     ],
@@ -264,3 +275,48 @@ def test_frames_without_names_of_columns() -> None:
     assert not full.isna().any().any()
     assert list(model.predict(1, frame, [0.5]).columns) == ["mean", "0.5"]
     assert list(model.sample(2).columns) == [0, 1]
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_drawn_rows_have_types_of_pandas_that_have_no_missing_cell(number: int) -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "whole": rng.integers(1000, 2000, 40),
+            "small": rng.integers(0, 9, 40).astype(np.uint8),
+            "flag": rng.random(40) < 0.5,
+            "real": rng.normal(size=40).astype(np.float32),
+        }
+    )
+    drawn = fit(frame, units=2, epochs=1).sample(number)
+    assert list(drawn.dtypes) == list(frame.dtypes)
+    assert len(drawn) == number
+
+
+@pytest.mark.parametrize(("unit", "kind"), [("D", "date"), ("s", "timestamp"), ("ns", "timestamp")])
+def test_dates_of_numpy_are_those_of_python(unit: str, kind: str) -> None:
+    days = np.datetime64("2024-01-01", "D") + np.random.default_rng(0).integers(0, 90, 40)
+    moments = days.astype(f"M8[{unit}]") + np.timedelta64(0 if unit == "D" else 3600, "D" if unit == "D" else "s")
+    moments[3] = np.datetime64("NaT")
+    cells = [None if np.isnat(moment) else moment.astype("M8[us]").item() for moment in moments]
+    model = fit({"a": moments}, units=2, epochs=1)
+    assert model.columns == {"a": kind}
+    listed_cells = [cell.date() if cell and unit == "D" else cell for cell in cells]
+    np.testing.assert_array_equal(model.score({"a": moments}), model.score({"a": listed_cells}))
+    full = model.complete({"a": moments})["a"]
+    assert full.dtype == moments.dtype
+    assert not np.isnat(full).any()
+
+
+def test_a_fitted_model_holds_no_view_of_a_dict_of_arrays() -> None:
+    rows = {"a": np.random.default_rng(0).normal(size=50)}
+    template = fit(rows, units=2, epochs=1)._template
+    assert template is not None
+    assert all(column.base is None for column in template._columns)  # type: ignore[attr-defined]
+
+
+def test_true_and_one_are_two_categories_beside_text() -> None:
+    table = {"a": [1, "b", True, None] * 10}
+    model = fit(table, units=2, epochs=1)
+    assert list(model.predict("a", table)) == ["1", "True", "b"]

@@ -79,7 +79,8 @@ class Cells:
     @cached_property
     def distinct(self) -> tuple[Any, ...]:
         """Each cell once, text without the spaces around it."""
-        return tuple(dict.fromkeys(cell.strip() if isinstance(cell, str) else cell for cell in self.values))
+        stripped = (cell.strip() if isinstance(cell, str) else cell for cell in self.values)
+        return tuple({(isinstance(cell, bool | np.bool_), cell): cell for cell in stripped}.values())  # True is not 1
 
     @cached_property
     def has_codes(self) -> bool:
@@ -176,9 +177,9 @@ def _categorical(column: TableColumn, cells: Cells) -> TableColumn:
     if cells.wholes is not None and cells.are_plain and not numbers.has_sign(cells.number_format or ""):
         categories: set[Category] = set(cells.wholes)
     else:
-        categories = {category_of(cell) for cell in cells.distinct}
-    if any(isinstance(category, str) for category in categories):
-        categories = {str(category) for category in categories}
+        listed = [category_of(cell) for cell in cells.distinct]
+        has_text = any(isinstance(category, str) for category in listed)
+        categories = set(map(str, listed)) if has_text else set(listed)
     ordered = sorted(categories, key=lambda category: (isinstance(category, str), category))
     return replace(column, categories=tuple(ordered))
 

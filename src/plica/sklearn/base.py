@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from plica.files.rows.batch import Array
 from plica.tables import TableModel, fit
 from plica.tables.frame_of import as_frame
-from plica.tables.frames import Frame
+from plica.tables.frames import listed
 
 TARGET = "target"
 
@@ -61,9 +61,13 @@ class CircuitEstimator(BaseEstimator):
         """The rows as a table: a frame with other cells than numbers as it is, all else as real columns x0, x1, ..."""
         if not reset:
             check_is_fitted(self)
-        if _is_mixed(X):
+        else:
+            self._takes_frames = _is_mixed(X)
+        if self._takes_frames:
             validate_data(self, X, skip_check_array=True, reset=reset)
-            return X
+            if hasattr(X, "columns"):
+                return X
+            return dict(zip(self.model_.columns, np.asarray(X, dtype=object).T, strict=False))  # the target comes last
         values = validate_data(
             self,
             X,
@@ -73,6 +77,14 @@ class CircuitEstimator(BaseEstimator):
             ensure_min_samples=2 if reset else 1,
         )
         return columns_of(values)
+
+    @property
+    def _target_name(self) -> str:
+        """The name of the column of targets beside the features of a frame."""
+        name, features = TARGET, {str(name).strip() for name in getattr(self, "feature_names_in_", ())}
+        while name in features:
+            name += "_"
+        return name
 
     def _target(self, X: Any, y: Any, *, numeric: bool = False) -> Array:
         """The target of each row.
@@ -85,6 +97,9 @@ class CircuitEstimator(BaseEstimator):
         if numeric:
             y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         values: Array = column_or_1d(y, warn=True)
+        lacking = sum(cell is None for cell in listed(values))
+        if lacking:
+            raise ValueError(f"Input y contains NaN or None in {lacking} of {len(values)} rows; leave these rows out")
         check_consistent_length(X, values)
         return values
 
@@ -93,24 +108,31 @@ class CircuitEstimator(BaseEstimator):
         said = {str(name): kind for name, kind in (self.columns or {}).items()}
         if isinstance(table, dict):
             said = dict.fromkeys(table, "real") | said
+        if target is not None:
+            said[self._target_name] = target["kind"]
+            table = with_column(table, self._target_name, target["cells"])
         return fit(
-            with_target(table, None if target is None else target["cells"]),
-            columns=said if target is None else {**said, TARGET: target["kind"]},
+            table,
+            columns=said,
             units=self.units,
             epochs=self.epochs,
             structure=self.structure,
             learning_rate=self.learning_rate,
             seed=self._seed(),
             dtype="float64",  # answers do not depend on which rows come together
-            target=None if target is None else TARGET,
+            target=None if target is None else self._target_name,
         )
 
 
 def _is_mixed(data: Any) -> bool:
-    """Whether data is a frame of which a column holds something else than numbers."""
+    """Whether data is a frame of which a column holds something else than numbers, or categories."""
     if isinstance(data, np.ndarray | list | tuple) or not hasattr(data, "columns"):
         return False
-    return any(cell_type not in (int, float, bool) for cell_type in as_frame(data).types)
+    frame = as_frame(data)
+    return any(
+        cell_type not in (int, float, bool) or frame.categories(position) is not None
+        for position, cell_type in enumerate(frame.types)
+    )
 
 
 def columns_of(values: Array) -> dict[str, Array]:
@@ -118,16 +140,14 @@ def columns_of(values: Array) -> dict[str, Array]:
     return {f"x{position}": np.asarray(column, dtype=np.float64) for position, column in enumerate(values.T)}
 
 
-def with_target(table: Any, cells: Any) -> Any:
-    """A table with a target column."""
-    if cells is None:
-        return table
+def with_column(table: Any, name: str, cells: Any) -> Any:
+    """A table with a further column; the types of the others stay."""
     if isinstance(table, dict):
-        return table | {TARGET: cells}
-    frame: Frame = as_frame(table)
-    assert frame.names is not None, "a frame has names"
-    listed = {name: column.tolist() for name, column in zip(frame.names, frame.cells().T, strict=True)}
-    return listed | {TARGET: cells}
+        return table | {name: cells}
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(table, eager_only=True)
+    return frame.with_columns(nw.new_series(name, list(cells), backend=frame.implementation)).to_native()
 
 
 def array_of(table: Mapping[str, Any]) -> Array:

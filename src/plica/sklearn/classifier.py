@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from plica.files.rows.batch import Array
-from plica.sklearn.base import TARGET, CircuitEstimator, array_of
+from plica.sklearn.base import CircuitEstimator, array_of
 from plica.tables.frame_of import as_frame
 
 
@@ -17,7 +17,7 @@ class CircuitClassifier(ClassifierMixin, CircuitEstimator):
     """Classes by the joint distribution of features and class: features may be missing (NaN), in training too.
 
     Attributes:
-        model_: The model of features and class, a `plica.tables.TableModel` with a column `target`.
+        model_: The model of features and class, a `plica.tables.TableModel` whose last column is `target`.
         classes_: The classes, in order.
     """
 
@@ -34,7 +34,7 @@ class CircuitClassifier(ClassifierMixin, CircuitEstimator):
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, `(N, C)`, given the features that are known."""
         table = self._checked(X)
-        return array_of_frame(self.model_.predict(TARGET, table))
+        return array_of_frame(self.model_.predict(self._target_name, table))
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row."""

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import DensityMixin, OutlierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from plica.errors import InputError
@@ -93,6 +94,6 @@ class CircuitDensity(OutlierMixin, DensityMixin, CircuitEstimator):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Rows drawn from the density: an array `(n_samples, D)`, or a frame after a fit to one."""
         check_is_fitted(self)
-        seed = self._seed() if random_state is None else int(np.random.RandomState(random_state).randint(2**31))
+        seed = self._seed() if random_state is None else int(check_random_state(random_state).randint(2**31))
         drawn = self.model_.sample(n_samples, seed=seed)
         return array_of(drawn) if isinstance(drawn, dict) else drawn

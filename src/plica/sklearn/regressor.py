@@ -8,7 +8,7 @@ from typing import Any, Self
 from sklearn.base import RegressorMixin
 
 from plica.files.rows.batch import Array
-from plica.sklearn.base import TARGET, CircuitEstimator
+from plica.sklearn.base import CircuitEstimator
 from plica.sklearn.classifier import array_of_frame
 
 
@@ -16,7 +16,7 @@ class CircuitRegressor(RegressorMixin, CircuitEstimator):
     """A real target by the joint distribution of features and target: features may be missing (NaN).
 
     Attributes:
-        model_: The model of features and target, a `plica.tables.TableModel` with a column `target`.
+        model_: The model of features and target, a `plica.tables.TableModel` whose last column is `target`.
     """
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -34,5 +34,7 @@ class CircuitRegressor(RegressorMixin, CircuitEstimator):
             quantiles: Q levels between 0 and 1.
         """
         table = self._checked(X)
-        predicted = array_of_frame(self.model_.predict(TARGET, table, quantiles or ()))
+        predicted = array_of_frame(
+            self.model_.predict(self._target_name, table, () if quantiles is None else quantiles)
+        )
         return predicted[:, 0] if quantiles is None else predicted[:, 1:]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plica.errors import InputError
+from plica.arguments import found, number
+from plica.errors import DTypeError, InputError
 from plica.files.columns import bounded, decode
 from plica.files.kinds import Cell
 from plica.files.rows import Batch
@@ -158,12 +159,16 @@ class ComparableScore:
         """The score of rows `(B, D)`: `(B,)`, -inf for impossible rows, NaN for rows without known cells."""
         import torch
 
+        from plica.queries import log_likelihood
+
         x = x.to(torch.float64)
         cells = cell_log_likelihoods(self.model, x)
         is_known = ~x.isnan()
         deviation = torch.where(is_known, cells - self.mean, 0.0).sum(dim=1)
         spread = torch.where(is_known, self.variance, 0.0).sum(dim=1).sqrt()
         score = deviation / torch.where(spread > 0, spread, 1.0)
+        is_impossible = log_likelihood(self.model.circuit, x) == -torch.inf
+        score = torch.where(is_impossible, -torch.inf, score)  # else NaN where a row is impossible without a cell too
         return torch.where(is_known.any(dim=1), score, torch.nan)
 
 
@@ -243,9 +248,12 @@ def check_levels(model: Model, variable: int, quantiles: Sequence[float]) -> tup
     """The levels of quantiles of a variable.
 
     Raises:
+        DTypeError: The levels are no numbers.
         InputError: The column has categories, or a level is not between 0 and 1.
     """
-    levels = tuple(float(level) for level in quantiles)
+    if not isinstance(quantiles, Iterable):
+        raise DTypeError(f"quantiles: expected levels between 0 and 1, such as (0.05, 0.95), {found(quantiles)}")
+    levels = tuple(number("predict", "a quantile's level", level) for level in quantiles)
     if levels and categories_of(model, variable) is not None:
         raise InputError(
             f"column {model.names[variable]!r} has categories, which have probabilities and no quantiles; "

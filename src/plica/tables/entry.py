@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plica.arguments import found
+from plica.arguments import found, listed
+from plica.arguments import seed as checked_seed
 from plica.errors import DTypeError, InputError
 from plica.extras import require
 from plica.files.columns import is_missing
@@ -32,7 +33,7 @@ def fit(
     data: Any,
     *,
     columns: Mapping[str, Any] | None = None,
-    missing: Sequence[str] | str = (),
+    missing: Sequence[str | float] | str | float = (),
     seed: int = 0,
     device: str = "cpu",
     dtype: str = "float32",
@@ -60,12 +61,13 @@ def fit(
             `layer`, `units`, `epochs`, `batch`, `learning_rate`.
 
     Raises:
-        DTypeError: `data` is no table.
+        DTypeError: `data` is no table, or an argument is of another type.
         InputError: A cell does not fit its column, or there are too few rows.
     """
     require("torch")
-    frame = as_frame(data)
-    words = (missing,) if isinstance(missing, str) else tuple(map(str, missing))
+    frame, words, seed = as_frame(data), _words(missing), checked_seed("fit", seed)
+    if columns is not None and not isinstance(columns, Mapping):
+        raise DTypeError(f'columns: expected kinds by name, such as {{"age": "real"}}, {found(columns)}')
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
     with in_python_words():
@@ -77,6 +79,11 @@ def fit(
         )
         recipe = choose(table, **chosen)
         return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, target=target, on_epoch=on_epoch)
+
+
+def _words(missing: Any) -> tuple[str, ...]:
+    """The texts that mean that a cell is missing, of one text or number or several."""
+    return (str(missing),) if isinstance(missing, str | int | float) else tuple(map(str, listed(missing)))
 
 
 def _fitted(
@@ -145,4 +152,5 @@ def load(path: str | os.PathLike[str], *, device: str = "cpu") -> TableModel:
     require("torch")
     if not isinstance(path, str | os.PathLike):
         raise DTypeError(f"plica.tables.load takes a path, {found(path)}")
-    return TableModel(open_model(Path(path), device))
+    with in_python_words():
+        return TableModel(open_model(Path(path), device))

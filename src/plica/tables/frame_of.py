@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from plica.arguments import found
-from plica.tables.frames import Frame
+from plica.errors import DTypeError
+from plica.tables.frames import SOURCE, Frame
 from plica.tables.plain_frames import ArrayFrame, ColumnsFrame
 
 _ACCEPTED = "a pandas, polars or pyarrow table, a dict of columns, or an array (N, D)"
@@ -26,6 +27,10 @@ def as_frame(data: Any) -> Frame:
     frame: Frame
     if isinstance(data, Frame):
         return data
+    if isinstance(data, np.ma.MaskedArray):
+        raise DTypeError(
+            f"{SOURCE}: expected {_ACCEPTED}, found a masked array; pass data.astype(float).filled(np.nan)"
+        )
     if isinstance(data, Mapping):
         frame = ColumnsFrame(data)
     elif isinstance(data, np.ndarray):

@@ -167,9 +167,16 @@ def _as_time_stamp(cell: Cell) -> Any:
     return cell
 
 
+_FINE_UNITS = tuple(map(np.dtype, ("M8[ns]", "M8[ps]", "M8[fs]", "M8[as]")))
+
+
 def listed(column: Any) -> list[Any]:
     """The cells of a list or an array, as Python has them: None for NaN and NaT."""
-    values = column.tolist() if isinstance(column, np.ndarray) and column.dtype.kind != "M" else list(column)
+    if isinstance(column, np.ndarray):
+        # dates for datetime64[D], time stamps for finer units; numpy has only integers for nanoseconds
+        values = (column.astype("M8[us]") if column.dtype in _FINE_UNITS else column).tolist()
+    else:
+        values = list(column)
     return [None if cell is None or _is_nothing(cell) else cell for cell in values]
 
 

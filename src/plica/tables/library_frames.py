@@ -188,9 +188,8 @@ class LibraryFrame(Frame):
         nw, column = self._nw, list(self._frame.iter_columns())[position]
         native = column.to_native()
         if nw.dependencies.is_pandas_like_series(native):
-            empty = native.iloc[np.zeros(len(values), dtype=int)] if len(native) else native.reindex(range(len(values)))
             return nw.from_native(
-                _replaced_in_pandas(empty.reset_index(drop=True), np.ones(len(values), dtype=bool), values),
+                _replaced_in_pandas(_blank_in_pandas(native, len(values)), np.ones(len(values), dtype=bool), values),
                 series_only=True,
             )
         return self._series(self._keys[position], values, column)
@@ -209,17 +208,27 @@ def _has_fractions(values: Sequence[Any]) -> bool:
 def _replaced_in_pandas(series: Any, mask: Array, values: Sequence[Any]) -> Any:
     """A series of pandas with some cells replaced: of its type, else of objects; categories that lack are added."""
     series = series.copy()
+    if not len(values):
+        return series
     if hasattr(series.dtype, "categories"):
         lacking = [value for value in dict.fromkeys(values) if value not in series.cat.categories]
         series = series.cat.add_categories(lacking) if lacking else series
     try:
         if getattr(series.dtype, "kind", "O") in "iu" and _has_fractions(values):
             series = series.astype(float)
-        series.iloc[np.flatnonzero(mask)] = list(values)
+        is_narrow = isinstance(series.dtype, np.dtype) and series.dtype.kind in "iu"  # takes arrays, and no lists
+        series.iloc[np.flatnonzero(mask)] = np.asarray(values) if is_narrow else list(values)
     except (TypeError, ValueError):
         series = series.astype(object)
         series.iloc[np.flatnonzero(mask)] = list(values)
     return series
+
+
+def _blank_in_pandas(series: Any, num_rows: int) -> Any:
+    """A series of the name and type of another; its cells are missing, or 0 in types that have no missing cell."""
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biu":
+        return type(series)(np.zeros(num_rows, dtype=series.dtype), name=series.name)
+    return series.iloc[:0].reset_index(drop=True).reindex(range(num_rows))
 
 
 def empty_frame(library: Any, names: Sequence[str]) -> Frame:

@@ -116,7 +116,7 @@ class ColumnsFrame(Frame):
     def template(self) -> Frame:
         """See `Frame.template`."""
         empty = copy.copy(self)
-        empty._columns = [column[:0] for column in self._columns]
+        empty._columns = [copy.copy(column[:0]) for column in self._columns]  # no views, which hold the table
         empty._cells, empty.num_rows = [[] for _ in self._columns], 0
         return empty
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from plica.arguments import found
+from plica.arguments import seed as checked_seed
 from plica.errors import DTypeError, InputError
 from plica.files.rows import Batch
 from plica.files.rows.batch import Array
@@ -163,7 +164,7 @@ class TableModel:
         """
         if method not in answers.FILLERS:
             raise InputError(f"method={method!r}: expected one of {', '.join(answers.FILLERS)}")
-        frame, filler = as_frame(rows), answers.FILLERS[method]
+        frame, filler, seed = as_frame(rows), answers.FILLERS[method], checked_seed("complete", seed)
         table = FrameRows(frame)
         with in_python_words():
             layout = Layout.of(self._model, table, "number" if frame.is_numbers else "typed", verbatim=True)
@@ -200,6 +201,7 @@ class TableModel:
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise InputError(f"n={n!r}: expected a number of rows, 0 or more")
+        seed = checked_seed("sample", seed)
         if given is None:
             return self._drawn(int(n), seed, batch)
         frame = as_frame(given)
@@ -260,7 +262,11 @@ class TableModel:
             for part, x in self._batches(FrameRows(frame), batch, unknown, unread=self._model.names[variable]):
                 with naming_impossible(self._model, part, x):
                     parts.append(answers.predict(self._model, x, variable, quantiles))
-        cells = {name: [cell for part in parts for cell in part[number]] for number, name in enumerate(names)}
+        types = answers.prediction_types(self._model, variable, quantiles)
+        cells: dict[str, Any] = {}
+        for number, (name, cell_type) in enumerate(zip(names, types, strict=True)):
+            column = [cell for part in parts for cell in part[number]]
+            cells[name] = np.array(column, dtype=np.float64) if cell_type is float else column
         return frame.made(cells)
 
     def update(self, rows: Any, *, epochs: int | None = None, seed: int = 0) -> None:
@@ -278,6 +284,7 @@ class TableModel:
         from plica.tables.fitting import train
         from plica.tables.recipe import Recipe
 
+        seed = checked_seed("update", seed)
         table, encoding = FrameRows(as_frame(rows)), self._model.encoding
         if encoding is None:
             raise InputError("the model has no kinds of columns; train a model of images with plica.learn.fit")

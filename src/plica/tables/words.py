@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from plica.errors import PlicaError
 
 _WORDS = (
-    (r"train with --missing (\S+)", r"fit with missing=[\1]"),
-    (r"--missing ('[^']*'|\S+)", r"missing=[\1]"),
+    (r"train with --missing", "fit with --missing"),
+    (r"--missing ('[^']*')", r"missing=[\1]"),
+    (r"--missing (\S+)", r"missing=['\1']"),
+    (r"--device (\S+?)(?=:? |$)", r'device="\1"'),
     (r"in the file of --columns", "in columns="),
     (r"--columns FILE", "columns="),
     (r"--columns", "columns="),
