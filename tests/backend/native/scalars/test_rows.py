@@ -15,7 +15,7 @@ from plica.ops.elementwise import ARITIES, KINDS
 from tests.harness.scalar_functions import NativeScalars, Signature, aligned, signature
 from tests.harness.together import grouped
 
-OF_MANY_ENTRIES = {"conditional_factor", "conditional_moments", "isin", "log_multivariate_normal", "regression_matrix"}
+OF_MANY_ENTRIES = {"conditional_factor", "isin", "log_multivariate_normal", "regression_matrix"}
 WHOLE = ("int8", "uint8", "int32", "int64", "uint64")
 INTEGERS = [
     signature(name, [dtype] * 2)
