@@ -38,7 +38,6 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     """Train, evaluate and write the results; returns whether Ctrl-C ended the training."""
     import torch
 
-    learner = parse_learner(settings.learner, rate=settings.lr)  # a wrong one is refused before anything is made
     require("matplotlib.figure")
     if tensorboard:
         require("tensorboard")
@@ -48,7 +47,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         structure=settings.region_graph,
         layer=settings.layer,
         units=settings.units,
-        input=settings.input,
+        input=settings.input if data.encoding is None else None,
         epochs=settings.epochs,
         batch=settings.batch,
         learner=settings.learner,
@@ -56,6 +55,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         patience=settings.patience,
         min_delta=settings.min_delta,
     )
+    learner = parse_learner(recipe.learner, rate=recipe.learning_rate)  # a wrong one is refused at once
     circuit, graph = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype), recipe.structure
     check_fits(count_parameters(circuit), settings.dtype)
     click.echo(
@@ -81,7 +81,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         inpaint(model, data, settings.seed),
         describe_compiled(model, data),
     )
-    click.echo(_summary(result, figures, settings.epochs, data.num_variables))
+    click.echo(_summary(result, figures, recipe.epochs, data.num_variables))
     try:
         write_outputs(settings.out, *outputs)
     except WriteError as error:

@@ -36,23 +36,20 @@ from plica.templates.region_graph.build import FAMILIES
     "--region-graph",
     type=click.Choice(REGION_GRAPHS),
     help="How variables are split; hidden-tree: by a tree of what they say of each other. Default: quad-tree-2 for "
-    "images, random-binary-tree for tables.",
+    "images, normal-mixtures for tables with numbers, random-binary-tree for others.",
 )
-@click.option(
-    "--layer", type=click.Choice(tuple(FAMILIES)), default="cp", show_default=True, help="Kind of sum-product layer."
-)
-@click.option("--units", type=click.IntRange(1), default=32, show_default=True, help="Units of each layer.")
+@click.option("--layer", type=click.Choice(tuple(FAMILIES)), help="Kind of sum-product layer. Default: cp.")
+@click.option("--units", type=click.IntRange(1), help="Units of each layer. Default: by the data, 32 for trees.")
 @click.option(
     "--input", type=click.Choice(INPUTS), default="categorical", show_default=True, help="Input distribution."
 )
-@click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Passes over the training rows.")
-@click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Rows in one step.")
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the rows. Default: by the data, 40 for trees.")
+@click.option("--batch", type=click.IntRange(1), help="Rows in one step. Default: by the data, 100 for trees.")
 @click.option(
     "--learner",
     metavar="NAME[:SETTING=VALUE,...]",
-    default="adam",
-    show_default=True,
-    help="How the circuit learns, as in adam:rate=0.05,schedule=one-cycle; a wrong name lists the learners.",
+    help="How the circuit learns, as in adam:rate=0.05,schedule=one-cycle; a wrong name lists the learners. Default: by "
+    "the data, adam for trees.",
 )
 @click.option(
     "--lr",
@@ -61,15 +58,13 @@ from plica.templates.region_graph.build import FAMILIES
     help="The learner's rate, in short for --learner NAME:rate=.... Default: 0.1 for adam.",
 )
 @click.option(
-    "--patience", type=click.IntRange(1), help="End after so many epochs in a row without a gain. Default: never."
+    "--patience", type=click.IntRange(1), help="End after so many epochs in a row without a gain. Default: never for trees."
 )
 @click.option(
     "--min-delta",
     type=click.FloatRange(0),
-    default=0.0,
-    show_default=True,
     callback=finite,
-    help="The gain in nats per row that counts for --patience.",
+    help="The gain in nats per row that counts for --patience. Default: 0 for trees.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of all random numbers."

@@ -139,22 +139,30 @@ def _as_number_alone(column: TableColumn, value: Cell, number: float) -> Cell:
     return value if isinstance(value, int | float) else number + column.origin
 
 
+def is_whole(column: TableColumn) -> bool:
+    """Whether a column has whole numbers, dates or times, whose variable counts units from an origin."""
+    return not KINDS[column.kind].closed and column.kind != "real"
+
+
 def bounded(column: TableColumn, numbers: Array) -> Array:
-    """Numbers of which none is below the `least` of the column."""
-    if column.least is None:
+    """Numbers of which none is below the `least` of the column, and no count is below 0."""
+    least = 0 if column.kind == "count" else column.least
+    if least is None:
         return numbers
-    bound = column.least - column.origin
+    bound = least - column.origin
     if numbers.dtype.kind == "i":  # a bound below all of them changes nothing
         bound = max(bound, int(np.iinfo(numbers.dtype).min))
     return np.maximum(numbers, bound)
 
 
 def rounded(column: TableColumn, numbers: Array, domain: Domain) -> Array:
-    """Numbers as the column has them: none below its `least`, and rounded to its decimals.
+    """Numbers as the column has them: none below its `least`, whole where its cells are, rounded to its decimals.
 
     A number whose rounding leaves the domain stays unrounded.
     """
     numbers = bounded(column, numbers)
+    if is_whole(column) and not domain.whole:
+        return np.round(numbers) + 0.0
     decimals = decimals_of(column.format) if column.kind == "real" else None
     if decimals is None:
         return numbers

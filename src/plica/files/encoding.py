@@ -23,12 +23,12 @@ from typing import Any, Literal, NotRequired, TypedDict
 import numpy as np
 
 from plica.errors import InputError
-from plica.files.columns import check_domain, encode, is_missing
+from plica.files.columns import check_domain, encode, is_missing, is_whole
 from plica.files.kinds import TableColumn, check_format
 from plica.files.numbers import reader
 from plica.files.rows.batch import Array, Batch, RowFile
 from plica.forks import cached_property
-from plica.symbolic.domains import Domain
+from plica.symbolic.domains import REALS, Domain
 
 
 class StoredColumn(TypedDict):
@@ -149,7 +149,8 @@ class Encoding:
         if len(self.modelled) != len(domains):
             raise InputError(f"{len(self.modelled)} columns do not fit a circuit of {len(domains)} variables")
         for column, domain in zip(self.modelled, domains, strict=True):
-            check_domain(column, domain)
+            if not (domain == REALS and is_whole(column)):  # a variable of a vector, whose answers are rounded
+                check_domain(column, domain)
 
     def as_json(self) -> StoredEncoding:
         """The encoding as a model file stores it."""

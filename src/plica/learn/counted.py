@@ -46,6 +46,7 @@ class CountedCircuit:
     Args:
         model: The compiled circuit.
         sites: Its sites.
+        apart: Whether to count each term of the output's sum as if it were the circuit, see `apart`.
 
     Attributes:
         logs: The leaf that holds logarithms of weights or of states, by site.
@@ -53,11 +54,11 @@ class CountedCircuit:
         copies: The leaves of others of the model's leaves.
     """
 
-    def __init__(self, model: TorchCircuit, sites: Sites) -> None:
+    def __init__(self, model: TorchCircuit, sites: Sites, *, apart: bool = False) -> None:
         self.logs: dict[Site, TensorParameter] = {}
         self.ones: dict[Layer, str] = {}
         self.copies: dict[TensorParameter, TensorParameter] = {}
-        self._model, self._sites = model, sites
+        self._model, self._sites, self._apart = model, sites, apart
         circuit = self._circuit(model.symbolic)
         self.module = TorchCompiler("lse-sum", dtype=model.dtype).compile(circuit)
         self.module.to(model.leaves.device)
@@ -91,7 +92,9 @@ class CountedCircuit:
             for layer, name in self.ones.items()
         }
         with torch.enable_grad():
-            logs: Tensor = self.module(x, parameters=ones)[:, 0, 0] if ones else self.module(x)[:, 0, 0]
+            outputs: Tensor = self.module(x, parameters=ones) if ones else self.module(x)  # (B, outputs, 1)
+            logs = outputs[:, 0, 0]
+            counted = outputs[:, 1:, 0] if self._apart else logs
             impossible = torch.isneginf(logs.detach()) | logs.detach().isnan()
             if bool(impossible.any()):
                 raise InputError(
@@ -101,13 +104,18 @@ class CountedCircuit:
                 )
             by = [getattr(leaves, name) for name in wanted]
             inputs = [*by, *ones.values()]
-            gradients = torch.autograd.grad(logs.sum(), inputs, allow_unused=True) if inputs else ()
+            gradients = torch.autograd.grad(counted.sum(), inputs, allow_unused=True) if inputs else ()
         filled = [
             torch.zeros_like(leaf) if gradient is None else gradient
             for leaf, gradient in zip(inputs, gradients, strict=True)
         ]
         flows = dict(zip(self.ones, filled[len(by) :], strict=True))
         return logs.detach(), dict(zip(wanted, filled, strict=False)), flows
+
+    def differentiate_by(self, wanted: Sequence[str]) -> None:
+        """Say by which attributes of leaves `derivatives` will be asked for; others need no record of operations."""
+        for name, parameter in self.module.leaves.named_parameters():
+            parameter.requires_grad_(name in wanted)
 
     def copy_leaves(self) -> None:
         """Take over the numbers of all leaves that are no site of weights or states."""
@@ -152,6 +160,8 @@ class CountedCircuit:
                 self.ones[layer], new = name, product
             replaced[layer] = new
         outputs = [replaced[output] for output in circuit.outputs]
+        if self._apart:
+            outputs += [replaced[term] for term in circuit.layer_inputs(circuit.outputs[0])]
         return Circuit(list(edges), edges, outputs, data_scope=circuit.data_scope)
 
     def _layer(self, layer: Layer, site: Site | None) -> Layer:

@@ -25,9 +25,9 @@ import plica.eager.namespace as eager
 from plica.backend.torch.circuits import TorchCircuit
 from plica.errors import InputError, UnsupportedError
 from plica.learn.counted import CountedCircuit
-from plica.learn.graphs import Graphs, Slot, Tensors
+from plica.learn.graphs import Graphs, Slot, Tensors, tensors_of
 from plica.learn.sites import Kind, Site, Sites, sites_of
-from plica.symbolic.layers import LAYER_ROWS, Layer
+from plica.symbolic.layers import LAYER_ROWS, Layer, SumLayer
 from plica.symbolic.layers.base import InputLayer
 from plica.symbolic.layers.states import TabulatedLayer
 from plica.symbolic.parameters import Parameter, TensorParameter
@@ -228,6 +228,7 @@ class Expectation:
 
     Args:
         model: A compiled circuit of one output of one unit, in the semiring `lse-sum`.
+        apart: Whether each term of the output's sum counts all rows for itself, as a circuit of its own.
 
     Attributes:
         sites: Its sites, and which layers have none.
@@ -238,12 +239,14 @@ class Expectation:
         UnsupportedError: The model is no such circuit.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, apart: bool = False) -> None:
         check_model(model)
+        if apart:
+            check_terms(model)
         self.model: TorchCircuit = model
         tensors = Tensors(model)
         self.sites: Sites = sites_of(model.symbolic, tensors)
-        self.counted = CountedCircuit(model, self.sites)
+        self.counted = CountedCircuit(model, self.sites, apart=apart)
         groups: dict[Any, list[Site]] = {}
         for site in self.sites.closed:
             groups.setdefault(site.group(tensors), []).append(site)
@@ -252,6 +255,7 @@ class Expectation:
         wanted = [slot.attribute for group in self.groups for slot, _ in group.slots]
         wanted += [self.counted.attribute(self.counted.copies[leaf]) for leaf in self.rest]
         self._wanted = list(dict.fromkeys(wanted))
+        self.counted.differentiate_by(self._wanted)
 
     def _is_closed(self, leaf: TensorParameter) -> bool:
         return any(leaf in site.tensors for site in self.sites.closed)
@@ -339,3 +343,28 @@ def check_model(model: Any) -> None:
         )
     if not any(isinstance(layer, InputLayer) and layer.num_variables for layer in model.symbolic.layers):
         raise UnsupportedError("expectation maximization needs a circuit that reads variables, and this one has none")
+
+
+def check_terms(model: TorchCircuit) -> None:
+    """Refuse a circuit whose output is no sum of circuits that may learn apart.
+
+    Raises:
+        UnsupportedError: The output is no sum of terms of one unit each, its weights are learned, or terms share leaves.
+    """
+    circuit = model.symbolic
+    (output,) = circuit.outputs
+    tensors = Tensors(model)
+    hint = "give the sum weights that are not learned, and its terms one unit each, or leave apart out"
+    if not isinstance(output, SumLayer) or any(term.num_output_units != 1 for term in circuit.layer_inputs(output)):
+        raise UnsupportedError(f"terms learn apart where the output is a sum of terms of one unit; {hint}")
+    if any(tensors.is_learned(tensor) for graph in output.all_params.values() for tensor in tensors_of(graph)):
+        raise UnsupportedError(f"terms that learn apart have a sum whose weights are not learned; {hint}")
+    owner: dict[TensorParameter, Layer] = {}
+    for term in circuit.layer_inputs(output):
+        for layer in circuit.subgraph(term).layers:
+            for graph in layer.all_params.values():
+                if any(owner.setdefault(tensor, term) is not term for tensor in tensors_of(graph)):
+                    raise UnsupportedError(
+                        f"terms that learn apart share no leaf, and {circuit.layer_name(layer)} belongs to two; leave "
+                        "apart out"
+                    )

@@ -14,7 +14,7 @@ import numpy as np
 
 from plica.arguments import found, number
 from plica.errors import DTypeError, InputError
-from plica.files.columns import bounded, decode
+from plica.files.columns import bounded, decode, is_whole
 from plica.files.kinds import Cell
 from plica.files.rows import Batch
 from plica.files.rows.batch import Array, CellType
@@ -241,7 +241,21 @@ def predict(
             return tuple(column.tolist() for column in probabilities.T)
         means = as_array(conditionals.mean[:, variable])
         values = [as_array(quantile(model.circuit, variable, float(level), given=x)) for level in quantiles]
+        values = [_first_whole(model, variable, part) for part in values]
     return (_cells(model, variable, means, is_mean=True), *(_cells(model, variable, part) for part in values))
+
+
+def _first_whole(model: Model, variable: int, numbers: Array) -> Array:
+    """Quantiles of a column of whole numbers whose variable is real: a whole number w stands for w - 1/2 to w + 1/2.
+
+    So the probability up to w is that up to w + 1/2, and the first w that suffices for a quantile q is that from
+    q - 1/2 on.
+    """
+    column = None if model.encoding is None else model.encoding.modelled[variable]
+    if column is None or not is_whole(column) or column_domains(model.circuit.symbolic)[variable].whole:
+        return numbers
+    result: Array = np.ceil(numbers.astype(np.float64) - 0.5) + 0.0
+    return result
 
 
 def check_levels(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[float, ...]:

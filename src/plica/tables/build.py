@@ -20,9 +20,10 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
-from plica.tables.recipe import Recipe
+from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, Recipe
 from plica.templates import hclt
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
+from plica.templates.normal_mixtures import normal_mixtures
 from plica.templates.parameterization import InputFactory
 from plica.templates.region_graph import LinearTree, RandomBinaryTree, RegionGraph
 
@@ -38,9 +39,7 @@ TABLE_REGION_GRAPHS: dict[str, Callable[[int, int], RegionGraph]] = {
 }
 # name: settings of input layers whose default start may be negative; with these they start as probabilities
 NORMALIZED: dict[str, dict[str, Any]] = {"embedding": {"weight_factory": softmax_normal}}
-HIDDEN_TREE = "hidden-tree"
-"""The structure that `plica.templates.hclt` takes from the training rows."""
-REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS, HIDDEN_TREE)))
+REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS, HIDDEN_TREE, NORMAL_MIXTURES)))
 
 
 def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Circuit:
@@ -55,6 +54,8 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Ci
     Raises:
         InputError: The region graph does not fit the kind of data, or its numbers do not fit the dtype.
     """
+    if recipe.structure == NORMAL_MIXTURES:
+        return _normal_mixtures(recipe, data, seed=seed, dtype=dtype)
     factory = _input_factory(recipe, data, dtype)
     if recipe.structure == HIDDEN_TREE:
         return hclt(data.train, recipe.units, input_layers=factory, seed=seed)
@@ -64,6 +65,33 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Ci
         nary_sum_weight_factory=partial(mixing_weight_factory, param_factory=softmax_normal),
         num_input_units=recipe.units,
         num_sum_units=recipe.units,
+    )
+
+
+def rows_of(recipe: Recipe, data: Dataset) -> Array:
+    """The rows that are learned from."""
+    return data.train if recipe.holds_out else np.concatenate([data.train, data.valid])
+
+
+def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Circuit:
+    """Mixtures of vectors of the columns of numbers that have no input distribution of their own."""
+    if data.encoding is None:
+        raise InputError(f"{data.name}: {NORMAL_MIXTURES} takes a table of typed columns, found rows of one kind")
+    columns, described = data.encoding.modelled, describe_columns(data, dtype)
+    factory, rows = _typed_factory(data.encoding, described), rows_of(recipe, data).astype(np.float64)
+    vectors = [v for v, column in enumerate(columns) if not KINDS[column.kind].closed and not column.input]
+    if not vectors:
+        raise InputError(f"{data.name}: {NORMAL_MIXTURES} needs a column of numbers, found none; choose hidden-tree")
+    others = [
+        lambda scope, units, v=v: factory(Scope([v]), units) for v in range(len(columns)) if v not in vectors
+    ]
+    return normal_mixtures(
+        rows,
+        vectors,
+        members=recipe.members or (recipe.units,),
+        input_layers=others,
+        steps=[float(columns[v].kind != "real") for v in vectors],
+        seed=seed,
     )
 
 

@@ -77,7 +77,7 @@ def fit(
         table = of_rows(
             [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
         )
-        recipe = choose(table, **chosen)
+        recipe = choose(table, predicts=target is not None, **chosen)
         return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, target=target, on_epoch=on_epoch)
 
 

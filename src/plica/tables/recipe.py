@@ -7,11 +7,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from plica.errors import InputError
 from plica.files.datasets import Dataset
+from plica.files.kinds import KINDS
+
+NORMAL_MIXTURES = "normal-mixtures"
+"""The structure of `plica.templates.normal_mixtures`."""
+HIDDEN_TREE = "hidden-tree"
+"""The structure that `plica.templates.hclt` takes from the training rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,7 @@ class Recipe:
             the kind of data.
         layer: The kind of sum-product layers.
         units: Units of each layer.
+        members: Of `normal-mixtures`, the number of components of each mixture; empty for one of `units`.
         input: The input distribution of rows of one kind; typed columns have those of their kinds.
         epochs: The most passes over the training rows.
         batch: Rows in one step.
@@ -30,11 +38,13 @@ class Recipe:
         learning_rate: The learner's step size at the start; None for its own.
         patience: After how many epochs without a better validation score training ends; None for never.
         min_delta: By how much a score must be better to count.
+        holds_out: Whether the validation rows choose the best epoch; else they are learned from as well.
     """
 
     structure: str = ""
     layer: str = "cp"
     units: int = 32
+    members: tuple[int, ...] = ()
     input: str = "categorical"
     epochs: int = 40
     batch: int = 100
@@ -42,15 +52,67 @@ class Recipe:
     learning_rate: float | None = None
     patience: int | None = None
     min_delta: float = 0.0
+    holds_out: bool = True
 
 
-def choose(data: Dataset, **chosen: Any) -> Recipe:
-    """The recipe for a data set.
+# Rules look at the training and validation rows. The first one that gives a recipe is taken.
 
-    The rule: images get a quad tree, other rows a random binary tree, both with the settings of `Recipe`.
+
+def _of_images(data: Dataset) -> Recipe | None:
+    """Images have a quad tree."""
+    return None if data.shape is None else Recipe(structure="quad-tree-2")
+
+
+_MEMBERS = (2, 5, 5, 10, 10, 20)
+_ROWS_PER_COMPONENT = 6
+_MOST_NUMBERS = 100
+
+
+def _of_mixed_tables(data: Dataset) -> Recipe | None:
+    """Tables with a column of numbers have the average of six mixtures of normal vectors, of 2 to 20 components.
+
+    Each component has six rows or more. With more than a hundred columns of numbers, or fewer rows than twice their
+    number, covariances say little: such tables have a hidden tree.
+    """
+    if data.encoding is None:
+        return None
+    numbers = sum(not KINDS[column.kind].closed for column in data.encoding.modelled)
+    rows = len(data.train) + len(data.valid)
+    if not numbers:
+        return None
+    if numbers > min(_MOST_NUMBERS, rows / 2):
+        return Recipe(structure=HIDDEN_TREE, units=16)
+    most = max(1, rows // _ROWS_PER_COMPONENT)
+    return Recipe(
+        structure=NORMAL_MIXTURES,
+        members=tuple(members for members in _MEMBERS if members <= most) or (1,),
+        learner="full-em:apart=true",
+        epochs=25,
+        batch=1024,
+        patience=2,
+        min_delta=1e-4,
+        holds_out=False,
+    )
+
+
+def _of_other_rows(data: Dataset) -> Recipe:  # noqa: ARG001
+    """Other rows have a random binary tree."""
+    return Recipe(structure="random-binary-tree")
+
+
+_RULES: tuple[Callable[[Dataset], Recipe | None], ...] = (_of_images, _of_mixed_tables, _of_other_rows)
+_ABOUT_TREES = ("layer", "units", "input", "batch", "learner", "learning_rate", "min_delta")
+
+
+def choose(data: Dataset, *, predicts: bool = False, **chosen: Any) -> Recipe:
+    """The recipe for a data set: that of the first rule that has one.
+
+    Images get a quad tree. Tables with columns of numbers get `normal-mixtures` (see `_of_mixed_tables`), unless the
+    user chose a setting of trees, such as `units`. Other rows get a random binary tree.
 
     Args:
-        data: The data set, with the kinds of its columns; a rule looks at its training rows alone.
+        data: The data set, with the kinds of its columns; rules look at its training and validation rows alone.
+        predicts: Whether the model is fitted to predict a column, which expectation maximization cannot.
         chosen: What the user has chosen, by the names of `Recipe`; None leaves the choice to the rule.
 
     Raises:
@@ -59,5 +121,15 @@ def choose(data: Dataset, **chosen: Any) -> Recipe:
     for name in chosen:
         if name not in Recipe.__dataclass_fields__:
             raise InputError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
-    rule = Recipe(structure="random-binary-tree" if data.shape is None else "quad-tree-2")
-    return replace(rule, **{name: value for name, value in chosen.items() if value is not None})
+    given = {name: value for name, value in chosen.items() if value is not None}
+    structure = given.get("structure")
+    wants_tree = predicts or any(name in given for name in _ABOUT_TREES)
+    rules = [rule for rule in _RULES if not (rule is _of_mixed_tables and structure is None and wants_tree)]
+    rule = next(recipe for recipe in (rule(data) for rule in rules) if recipe is not None)
+    if structure not in (None, rule.structure):
+        rule = Recipe(structure=structure)
+        if structure == NORMAL_MIXTURES:
+            rule = replace(rule, learner="full-em:apart=true", units=5, epochs=25, batch=1024, holds_out=False)
+    if "units" in given:
+        rule = replace(rule, members=())
+    return replace(rule, **given)

@@ -52,6 +52,10 @@ def parse_learner(text: str, **settings: float | str | None) -> Learner:
 def _converted(learner: str, setting: str, value: Any, kind: type[Any]) -> Any:
     if kind is str:
         return value
+    if kind is bool:
+        if value not in _FLAGS:
+            raise InputError(f"the learner {learner}: {setting} must be true or false, found {value!r}")
+        return _FLAGS[value]
     try:
         return int(value) if kind is int else float(value)
     except ValueError:
@@ -63,6 +67,9 @@ def learner_settings(learner: Learner) -> dict[str, Any]:
     settings = {field.name: getattr(learner, field.name) for field in fields(learner)}  # type: ignore[arg-type]
     named = {name: _plain(value) for name, value in settings.items()}
     return {"name": learner.name, **named}
+
+
+_FLAGS = {"true": True, "false": False, True: True, False: False}
 
 
 def _plain(value: Any) -> Any:

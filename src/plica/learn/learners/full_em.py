@@ -1,7 +1,7 @@
 """Expectation maximization that sees all rows before it changes the model.
 
 >>> FullEM()
-FullEM(pseudocount=1.0)
+FullEM(pseudocount=1.0, apart=False)
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
+from plica.arguments import flag
 from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
 from plica.learn.learners.maximization import Maximization, check_number, mean_log_likelihood
@@ -30,9 +31,12 @@ class FullEM(Learner):
     Args:
         pseudocount: Imaginary rows for each distribution: spread evenly over states and over terms of sums; of numbers,
             with the variance of the whole layer. They keep probabilities above 0 and covariances invertible.
+        apart: Whether each term of the output's sum learns all rows by itself, as a circuit of its own, so that the sum
+            is the average of an ensemble; else terms share the rows, as those of a mixture do.
 
     Raises:
         InputError: The pseudocount is below 0.
+        DTypeError: `apart` is no truth value.
 
     Source: Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM algorithm", 1977; for
         circuits Poon and Domingos, "Sum-product networks: a new deep architecture", 2011.
@@ -40,13 +44,15 @@ class FullEM(Learner):
 
     name: ClassVar[str] = "full-em"
     pseudocount: float = 1.0
+    apart: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pseudocount", check_number("FullEM", "pseudocount", self.pseudocount))
+        flag("FullEM", "apart", self.apart)
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
         """What trains a model."""
-        return _Training(Maximization(model, plan, _RATE), self.pseudocount)
+        return _Training(Maximization(model, plan, _RATE, apart=self.apart), self.pseudocount)
 
 
 @final

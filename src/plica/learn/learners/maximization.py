@@ -55,13 +55,14 @@ class Maximization:
         model: The model.
         plan: How long it learns.
         rate: Adam's rate at the start, which falls to zero along a half cosine.
+        apart: Whether each term of the output's sum learns as a circuit of its own.
 
     Raises:
         UnsupportedError: The model has no expected counts, or no leaf with a closed form.
     """
 
-    def __init__(self, model: nn.Module, plan: Plan, rate: float) -> None:
-        self.expectation = Expectation(model)
+    def __init__(self, model: nn.Module, plan: Plan, rate: float, *, apart: bool = False) -> None:
+        self.expectation = Expectation(model, apart=apart)
         if not self.expectation.groups:
             raise UnsupportedError(
                 f"expectation maximization has no closed form for any leaf of the model; {self.reasons()}; learn it by "

@@ -18,10 +18,12 @@ from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.boxes import Boxes
+from plica.lower.queries.posterior import Reading
 from plica.lower.queries.query import Flowing, Query, Upward, ask
-from plica.symbolic.layers import InputLayer
+from plica.symbolic.layers import InputLayer, InputRow, Layer
 from plica.symbolic.semirings import LSE_SUM
 from plica.tracing import namespace as xp
+from plica.tracing.tracer import Tracer
 
 
 def quantile(circuit: Any, variable: int, p: Any, given: Any = None) -> Any:
@@ -40,9 +42,9 @@ def quantile(circuit: Any, variable: int, p: Any, given: Any = None) -> Any:
 
     Raises:
         InputError: `p` is no probability, `variable` is none of the circuit's, a row does not fit, has probability
-            zero, or has another variable of a layer of this one.
-        UnsupportedError: A layer of the variable does not define the mass of an interval, or another layer has no
-            downward pass.
+            zero, or has another variable of a layer of this one, unless its variables are normal.
+        UnsupportedError: A layer of the variable does not define the mass of an interval, while not all of them are
+            normal, or another layer has no downward pass.
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
         ShapeError: More than one output or unit.
     """
@@ -58,6 +60,27 @@ QUANTILE = Query(
 INPUT_FLOWS = Query(
     quantile, QUANTILE.name, Flowing(lambda reading: [flow for _, flow in reading.flows.inputs], rows=1)
 )
+
+
+def is_normal(folded: FoldedCircuit, layer: Layer) -> bool:
+    """Whether variables of a layer are normal under each unit, given others too."""
+    row = folded.row(layer)
+    return isinstance(row, InputRow) and row.is_normal
+
+
+def _normal_units(reading: Reading) -> list[Tracer]:
+    """For each group of layers of normal variables the flows `(F, B, K)`, means and variances `(F, B, K, V)`."""
+    results = []
+    for group, flow in reading.flows.inputs:
+        if is_normal(reading.scope.folded, group.representative):
+            moments = [reading.moment(group, name) for name in ("mean", "variance")]
+            shape = (*flow.dims, len(group.scope_idx[0]))
+            moments = [xp.expand_dims(array, axis=1) if array.ndim == 3 else array for array in moments]
+            results += [flow, *(xp.broadcast_to(array, shape) for array in moments)]
+    return results
+
+
+NORMAL_UNITS = Query(quantile, QUANTILE.name, Flowing(_normal_units, rows=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

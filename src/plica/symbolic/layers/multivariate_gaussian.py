@@ -14,6 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
+from plica.errors import InputError, ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.op import unsupported
 from plica.symbolic.domains import REALS, Domain
@@ -68,16 +69,20 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
             above the diagonal are not read. By default normal draws below it, and in it their softplus + 1e-5.
         mean_factory: Makes the means from their shape.
         scale_tril_factory: Makes the factors from their shape.
+        steps: The distance of the values that each variable has, such as 1 for whole numbers and 0 for real ones; None
+            if all are real. Expectation maximization with a pseudocount keeps standard deviations above 0.3 of it, so
+            that the density of a value is about the mass of its step.
 
     Raises:
-        ShapeError: No variable, a parameter of another shape.
-        InputError: Two ways to give one parameter.
+        ShapeError: No variable, a parameter of another shape, another number of steps than of variables.
+        InputError: Two ways to give one parameter, or a step that is no finite number of at least 0.
     """
 
     scope: Scope
     num_output_units: int
     mean: Parameter
     scale_tril: Parameter
+    steps: tuple[float, ...] | None
 
     def __init__(
         self,
@@ -88,6 +93,7 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
         scale_tril: ParameterLike | None = None,
         mean_factory: ParameterFactory | None = None,
         scale_tril_factory: ParameterFactory | None = None,
+        steps: Iterable[float] | None = None,
     ) -> None:
         name = "MultivariateGaussianLayer"
         at_most_one(name, mean=mean, mean_factory=mean_factory)
@@ -103,12 +109,24 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
             num_output_units=units,
             mean=choose_parameter(name, "mean", (units, count), mean, mean_factory, normal),
             scale_tril=factor,
+            steps=_checked_steps(name, steps, count),
         )
 
     @property
     def domain(self) -> Domain:
         """The variables are real."""
         return REALS
+
+
+def _checked_steps(name: str, steps: Iterable[float] | None, count: int) -> tuple[float, ...] | None:
+    if steps is None:
+        return None
+    checked = tuple(map(float, steps))
+    if len(checked) != count:
+        raise ShapeError(f"{name}: steps has {len(checked)} entries, expected one for each of {count} variables")
+    if not all(0.0 <= step < float("inf") for step in checked):
+        raise InputError(f"{name}: steps must be finite numbers of at least 0, found {checked}")
+    return checked if any(checked) else None
 
 
 def triangular_normal(shape: Shape) -> Parameter:
@@ -285,50 +303,111 @@ def _expected(
     """
     units = xp.where(xp.all(missing, axis=2, keepdims=True), 0.0, flows)  # (F, B, K)
     known = xp.where(missing, 0.0, x)
-    count, size = xp.sum(units, axis=1), layer.num_variables
+    count = xp.sum(units, axis=1)
     if not bool(xp.any(missing)):
         weighted_rows = xp.expand_dims(xp.matrix_transpose(units), axis=-1) * xp.expand_dims(known, axis=1)
         products = xp.matmul(xp.matrix_transpose(weighted_rows), xp.expand_dims(known, axis=1))
         return {"count": count, "sum": xp.sum(weighted_rows, axis=2), "products": products}
     factor, log_stddev = _factor(xp, params)
-    stddev = xp.expand_dims(xp.exp(log_stddev), axis=1)
-    mean = xp.expand_dims(params["mean"], axis=1) + stddev * _completed(xp, params, known, missing)  # (F, B, K, V)
+    stddev = xp.exp(log_stddev)
+    completed, covariances = xp.conditional_moments(_scores(xp, params, log_stddev, known), factor, missing, units)
+    mean = xp.expand_dims(params["mean"], axis=1) + xp.expand_dims(stddev, axis=1) * completed  # (F, B, K, V)
     mean = xp.where(xp.expand_dims(missing, axis=2), mean, xp.expand_dims(known, axis=2))
     mean = xp.permute_dims(mean, (0, 2, 1, 3))
     weighted_rows = xp.expand_dims(xp.matrix_transpose(units), axis=-1) * mean
-    factor = xp.conditional_factor(factor, missing) * xp.expand_dims(
-        stddev * xp.expand_dims(xp.sqrt(units), axis=-1), axis=-1
-    )
-    shape = (x.shape[0], layer.num_output_units, size, x.shape[1] * size)
-    factor = xp.reshape(xp.permute_dims(factor, (0, 2, 3, 1, 4)), shape)
-    products = xp.matmul(xp.matrix_transpose(weighted_rows), mean) + xp.matmul(factor, xp.matrix_transpose(factor))
+    spread = xp.expand_dims(stddev, axis=-1) * xp.expand_dims(stddev, axis=-2)
+    products = xp.matmul(xp.matrix_transpose(weighted_rows), mean) + spread * covariances
     return {"count": count, "sum": xp.sum(weighted_rows, axis=2), "products": products}
 
 
 _LEAST_EIGENVALUE = 1e-8  # of a correlation matrix: a density has a spread of 1e-4 or more in every direction
 
 
+_LEAST_VARIANCE = 1e-3  # in variances of a variable
+_LEAST_OF_STEP, _MOST_OF_VARIANCE = 0.3, 0.2  # standard deviation in steps, and its square in variances at most
+
+
 def _maximizer(
     xp: Namespace,
-    layer: MultivariateGaussianLayer,  # noqa: ARG001
+    layer: MultivariateGaussianLayer,
     statistics: Statistics,
     pseudocount: float,
 ) -> Statistics:
-    """Means and factors, with imaginary rows at the mean of each unit, of the layer's variances and no covariances."""
+    """Means and factors of covariances; with a pseudocount those of `_shrunk`."""
     count, total, products = (statistics[name] for name in ("count", "sum", "products"))
     count = count[..., None]
-    squares = xp.linalg.diagonal(products)
-    mean, variance = normal_moments(xp, {"count": count, "sum": total, "squares": squares}, pseudocount)
-    number = count + pseudocount
-    number = xp.where(number > 0, number, xp.ones_like(number))[..., None]
-    covariance = (products - count[..., None] * mean[..., :, None] * mean[..., None, :]) / number
-    stddev = xp.sqrt(variance)
+    if pseudocount:
+        mean, covariance = _shrunk(xp, layer, count, total, products, pseudocount)
+        stddev = xp.sqrt(xp.clip(xp.linalg.diagonal(covariance), MIN_STDDEV**2, None))
+    else:
+        squares = xp.linalg.diagonal(products)
+        mean, variance = normal_moments(xp, {"count": count, "sum": total, "squares": squares}, 0.0)
+        number = xp.where(count > 0, count, xp.ones_like(count))[..., None]
+        covariance = (products - count[..., None] * _outer(mean, mean)) / number
+        stddev = xp.sqrt(variance)
     unit = xp.eye(total.shape[-1], dtype=total.dtype, device=total.device)
-    correlation = covariance / (stddev[..., :, None] * stddev[..., None, :]) * (1.0 - unit) + unit
+    correlation = covariance / _outer(stddev, stddev) * (1.0 - unit) + unit
     least = xp.linalg.eigvalsh(correlation)[..., :1, None]
     shift = xp.clip(_LEAST_EIGENVALUE - least, 0.0, None)
     factor = xp.linalg.cholesky((correlation + shift * unit) / (1.0 + shift))
     return {"mean": mean, "scale_tril": stddev[..., :, None] * factor}
+
+
+def _outer(first: Array, second: Array) -> Array:
+    return first[..., :, None] * second[..., None, :]
+
+
+def _trust(xp: Namespace, covariance: Array, rows: Array) -> Array:
+    """By what to multiply covariances that were estimated from some rows, `(F, 1, 1)`: less where they are noise.
+
+    With correlations r the expected square of their errors is (1 - r^2)^2 / rows, and the best factor is one less the
+    sum of these errors over that of r^2.
+
+    Source: Schaefer and Strimmer, "A shrinkage approach to large-scale covariance matrix estimation", 2005.
+    """
+    variance = xp.linalg.diagonal(covariance)
+    scale = xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance)))
+    squares = xp.square(covariance / _outer(scale, scale)) * (1.0 - xp.eye(variance.shape[-1], dtype=variance.dtype))
+    total = xp.sum(squares, axis=(-2, -1))[..., None]
+    size = variance.shape[-1]
+    errors = (size * (size - 1) - 2.0 * total + xp.sum(xp.square(squares), axis=(-2, -1))[..., None]) / rows
+    return xp.clip(1.0 - errors / xp.where(total > 0, total, xp.ones_like(total)), 0.0, 1.0)
+
+
+def _shrunk(
+    xp: Namespace, layer: MultivariateGaussianLayer, count: Array, total: Array, products: Array, pseudocount: float
+) -> tuple[Array, Array]:
+    """Means `(F, K, V)` and covariances `(F, K, V, V)` with a prior that the rows of the whole layer give.
+
+    Each unit has `pseudocount` imaginary rows at the layer's mean. Its covariance has `pseudocount * strength * V` rows
+    of the covariance within units, averaged over the layer: V numbers need about as many rows. The strength is K / 5,
+    from 1/2 to 2, since a unit among many has few rows. The common covariances are first made smaller by `_trust`.
+    Variances are at least 1e-3 of those of the layer, and (0.3 step)^2, which is about that of the error of rounding to a step.
+
+    Source: Friedman, "Regularized discriminant analysis", 1989, for covariances shrunk to a common one.
+    """
+    units, size = total.shape[-2:]
+    rows = xp.sum(count, axis=-2, keepdims=True)  # (F, 1, 1)
+    known = xp.where(rows > 0, rows, xp.ones_like(rows))
+    middle = xp.sum(total, axis=-2, keepdims=True) / known  # (F, 1, V)
+    number = count[..., None]
+    centred = total - count * middle
+    products = products - _outer(total, middle) - _outer(middle, total) + number * _outer(middle, middle)
+    distance = centred / (count + pseudocount)
+    scatter = products - (number + pseudocount) * _outer(distance, distance)  # of the rows and the imaginary ones
+    within = xp.sum(scatter, axis=-3, keepdims=True) / known[..., None]
+    unit = xp.eye(size, dtype=total.dtype)
+    within = within * (unit + (1.0 - unit) * _trust(xp, within, known)[..., None])
+    spread = xp.linalg.diagonal(xp.sum(products, axis=-3, keepdims=True)) / known  # (F, 1, V)
+    weight = pseudocount * min(max(units / 5.0, 0.5), 2.0) * size
+    covariance = (scatter + weight * within) / (number + weight) if units > 1 else within
+    least = _LEAST_VARIANCE * spread
+    if layer.steps is not None:
+        of_step = xp.stack([xp.full_like(spread[..., 0], (_LEAST_OF_STEP * step) ** 2) for step in layer.steps], -1)
+        most = _MOST_OF_VARIANCE * spread
+        of_step = xp.where(of_step < most, of_step, most)
+        least = xp.where(of_step > least, of_step, least)
+    return middle + distance, covariance + least[..., None] * unit
 
 
 ROW = InputRow(
@@ -348,6 +427,7 @@ ROW = InputRow(
         "what a box of correlated normal variables holds has no closed form; take a DiagonalGaussianLayer, or count "
         "samples"
     ),
+    is_normal=True,
     closed_form=ClosedForm(_maximizer, _expected, ("mean", "scale_tril")),
 )
 

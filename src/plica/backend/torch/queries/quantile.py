@@ -23,7 +23,7 @@ from plica.backend.torch.queries.rows import device_of, floating, integer
 from plica.backend.torch.queries.values import cached
 from plica.errors import InputError
 from plica.ir.dtypes import DType
-from plica.lower.queries.quantile import INPUT_FLOWS, QUANTILE, lower_shares
+from plica.lower.queries.quantile import INPUT_FLOWS, NORMAL_UNITS, QUANTILE, is_normal, lower_shares
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.layers.rows import independent
@@ -68,27 +68,71 @@ class _Shares:
         return mixed.reshape(x.shape)
 
 
+@final
+class _NormalUnits:
+    """The mixture of normal units of one variable, and where these are among those of all layers of normal variables."""
+
+    def __init__(self, circuit: TorchCircuit, variable: int) -> None:
+        folded = as_described(circuit)
+        groups = [group for group in reversed(folded.groups) if is_normal(folded, group.representative)]
+        self._places = [
+            (3 * number, fold, scope.index(variable))
+            for number, group in enumerate(groups)
+            for fold, scope in enumerate(group.scope_idx)
+            if variable in scope
+        ]
+
+    def units(self, results: list[Tensor]) -> list[Tensor]:
+        """Flows, means and standard deviations of its units, `(1, B, U)` each."""
+        flows = torch.cat([results[start][fold] for start, fold, _ in self._places], dim=1)
+        means, variances = (
+            torch.cat([results[start + shift][fold, :, :, index] for start, fold, index in self._places], dim=1)
+            for shift in (1, 2)
+        )
+        return [flows[None], means[None], variances.sqrt()[None]]
+
+
+def _normal_shares(flows: Tensor, means: Tensor, stddevs: Tensor, x: Tensor) -> Tensor:
+    """Which share of mixtures of normal units `(B, U)` lies up to x `(B, P)`: `(B, P)`."""
+    distances = (x[:, :, None] - means[:, None]) / stddevs[:, None]
+    return (flows[:, None] * torch.special.ndtr(distances)).sum(-1)
+
+
+def _distribution(
+    circuit: TorchCircuit, variable: int, layers: list[InputLayer], rows: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """A function from numbers `(B, P)` in float64 to the probabilities that the variable is at most these."""
+    folded = circuit.folded
+    if all(is_normal(folded, layer) for layer in layers):
+        normal = cached(circuit, ("normal units", variable), lambda: _NormalUnits(circuit, variable))
+        _, units = read_flows(circuit, NORMAL_UNITS, rows, normal.units, "nothing to say of the rest")
+        return partial(_normal_shares, *(array[0].double() for array in units))
+    shares = cached(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
+    _, (flows,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
+    told = flows[0].double()
+    return lambda numbers: shares(circuit, numbers, told)
+
+
 @torch.no_grad()
 def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None) -> Tensor:
     """See `plica.queries.quantile`."""
     device = device_of(circuit, QUANTILE.name)
     layers = layers_of(circuit, variable)
     folded = circuit.folded
-    QUANTILE.needs.check_layers(folded.described, folded.row, layers)
+    if not all(is_normal(folded, layer) for layer in layers):
+        QUANTILE.needs.check_layers(folded.described, folded.row, layers)
     dtype = getattr(torch, query_dtype(circuit).value)
     levels = checked_levels(p, device)
     width = max(circuit.scope) + 1
     x = torch.full((1, width), torch.nan, dtype=dtype, device=device) if given is None else circuit.converted(given)
     rows = _without(circuit, layers, variable, floating(x))
-    shares = cached(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
-    _, (flows,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
-    told, domain = flows[0].double(), folded.described.domains[variable]
+    share_up_to, domain = _distribution(circuit, variable, layers, rows), folded.described.domains[variable]
     # both sides are sums in one order: the last state suffices, however they are rounded
     last = math.inf if domain.num_states is None else domain.most
-    total = shares(circuit, torch.full((len(rows), 1), last, dtype=torch.float64, device=device), told)
+    total = share_up_to(torch.full((len(rows), 1), last, dtype=torch.float64, device=device))
     needed = rounded_down(levels.reshape(1, -1), torch.finfo(dtype).eps) * total
     search = partial(first_integer, domain) if domain.whole else partial(first_number, domain, dtype)
-    answer = search(lambda numbers: shares(circuit, numbers.double(), told) >= needed, torch.empty_like(needed))
+    answer = search(lambda numbers: share_up_to(numbers.double()) >= needed, torch.empty_like(needed))
     return answer.reshape((*(() if given is None else (len(rows),)), *levels.shape))
 
 
@@ -133,7 +177,7 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
     rows[:, variable] = torch.nan
     for layer in layers:
         row = circuit.folded.row(layer)
-        if isinstance(row, InputRow) and row.conditional is independent:
+        if isinstance(row, InputRow) and (row.conditional is independent or row.is_normal):
             continue
         beside = list(layer.scope - Scope([variable]))
         known = rows[:, beside].isnan().logical_not().any(1).nonzero()
