@@ -5,9 +5,11 @@ from torch import Tensor, nn
 
 
 class Predicting(nn.Module):
-    """A model whose objective is to predict one variable: log p(target | others) + log p(others) / D.
+    """A model that is to predict one variable.
 
-    Adam learns it by gradients, and `FullEM` by expected counts.
+    In training mode its objective is log p(target | others) + log p(others) / D, so that the model keeps a rest of what
+    rows look like. In eval mode, in which epochs are compared, it is log p(target | others). Adam learns it by
+    gradients, and `FullEM` by expected counts.
 
     Source: Bouchard and Triggs, "The tradeoff between generative and discriminative classifiers", 2004.
     """
@@ -19,7 +21,7 @@ class Predicting(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The objective of rows `(B, D)`, `(B, 1, 1)`."""
         whole, others = self.model(x), self.model(self.without_target(x))
-        objective: Tensor = whole - self.share(x) * others
+        objective: Tensor = whole - (self.share(x) if self.training else 1.0) * others
         return objective
 
     def without_target(self, x: Tensor) -> Tensor:
@@ -30,5 +32,5 @@ class Predicting(nn.Module):
 
     @staticmethod
     def share(x: Tensor) -> float:
-        """The share of log p(others) that the objective lacks: 1 - 1 / D."""
+        """The share of log p(others) that the objective of training lacks: 1 - 1 / D."""
         return 1.0 - 1.0 / x.shape[1]
