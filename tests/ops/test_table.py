@@ -95,6 +95,13 @@ REFUSED: Any = (
         ShapeError,
         "missing entries of vectors with factors",
     ),
+    (
+        "conditional_moments",
+        (array_type((1, 2, 3, 4), F32), array_type((1, 3, 4, 4), F32), array_type((1, 2, 4), BOOL), _X),
+        {},
+        ShapeError,
+        "the weights of vectors",
+    ),
     ("conditional_factor", (_FACTORS, _FACTORS), {}, ShapeError, "missing entries of vectors with factors"),
     ("where", (_X, _X, _X), {}, DTypeError, "condition of where is float32"),
     ("where", (array_type((3,), BOOL), _X, _I), {}, ShapeError, "do not broadcast"),

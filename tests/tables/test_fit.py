@@ -257,7 +257,7 @@ def test_a_file_of_images_is_a_model_of_numbers(tmp_path: Path) -> None:
 
 
 def test_a_rule_is_overruled_by_what_is_chosen() -> None:
-    data: Any = type("Data", (), {"shape": None})()
+    data: Any = type("Data", (), {"shape": None, "encoding": None})()
     assert choose(data, units=None).units == 32
     assert choose(data, units=5, structure="linear-tree").structure == "linear-tree"
 

@@ -45,10 +45,12 @@ class MixedTable:
     Attributes:
         columns: The columns in order.
         values: `(N, D)`: numbers, and places of categories; NaN is missing.
+        of_all: The table of which this one hides cells: it says which columns are whole numbers. None for itself.
     """
 
     columns: tuple[Column, ...]
     values: Array
+    of_all: MixedTable | None = None
 
     def __post_init__(self) -> None:
         assert self.values.shape[1:] == (len(self.columns),), "a value for each column"
@@ -59,14 +61,14 @@ class MixedTable:
         return [position for position, column in enumerate(self.columns) if not column.categories]
 
     def is_whole(self, position: int) -> bool:
-        """Whether the known values of a column are whole numbers."""
-        column = self.values[:, position]
+        """Whether the values of a column are whole numbers, where they are known."""
+        column = (self.of_all or self).values[:, position]
         known = column[~np.isnan(column)]
         return bool((known == np.floor(known)).all())
 
     def replaced(self, values: Array) -> MixedTable:
-        """The table with other values."""
-        return MixedTable(self.columns, values)
+        """The table with other values, such as some that are hidden; its columns stay what they were."""
+        return MixedTable(self.columns, values, self.of_all or self)
 
 
 @dataclass(frozen=True, slots=True)

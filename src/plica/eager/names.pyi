@@ -117,6 +117,9 @@ def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
 def conditional_factor(factor: Any, missing: Any, /) -> Any:
     """The factors of covariances of what each row lacks, given the rest, where those of all are `factor @ factor.T`."""
 
+def conditional_moments(scores: Any, factor: Any, missing: Any, weights: Any, /) -> Any:
+    """What is expected of the missing entries of vectors of mean 0 and covariance `factor @ factor.T`."""
+
 def conj(x: Any, /) -> Any:
     """The complex conjugate; a real array is its own."""
 

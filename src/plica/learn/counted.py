@@ -111,6 +111,11 @@ class CountedCircuit:
         flows = dict(zip(self.ones, filled[len(by) :], strict=True))
         return logs.detach(), dict(zip(wanted, filled, strict=False)), flows
 
+    def differentiate_by(self, wanted: Sequence[str]) -> None:
+        """Say by which attributes of leaves `derivatives` will be asked for; others need no record of operations."""
+        for name, parameter in self.module.leaves.named_parameters():
+            parameter.requires_grad_(name in wanted)
+
     def copy_leaves(self) -> None:
         """Take over the numbers of all leaves that are no site of weights or states."""
         source = Tensors(self._model)

@@ -259,6 +259,7 @@ class Expectation:
         wanted = [slot.attribute for group in self.groups for slot, _ in group.slots]
         wanted += [self.counted.attribute(self.counted.copies[leaf]) for leaf in self.rest]
         self._wanted = list(dict.fromkeys(wanted))
+        self.counted.differentiate_by(self._wanted)
 
     def _is_closed(self, leaf: TensorParameter) -> bool:
         return any(leaf in site.tensors for site in self.sites.closed)

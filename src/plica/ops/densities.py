@@ -134,6 +134,43 @@ def _conditional_factor(factor: Array, missing: Array) -> Any:
     return factors
 
 
+def _moments_type(*types: ArrayType) -> tuple[ArrayType, ArrayType]:
+    require_operands(types, 4, 4)
+    scores, factor, missing, weights = types
+    _vectors_type(scores, factor, missing)
+    dtype = require_same_dtype(scores, factor, weights)
+    if weights.shape != scores.shape[:-1]:
+        raise ShapeError(f"the weights of vectors {scores} are (F, B, K), found {weights}.")
+    return scores, array_type(factor.shape, dtype)
+
+
+def _conditional_moments(scores: Array, factor: Array, missing: Array, weights: Array) -> Any:
+    known = np.where(missing[:, :, None], 0.0, scores)
+    completed = np.einsum("fbkij,fbkj->fbki", _regression_matrix(factor, missing), known)
+    left = _conditional_factor(factor, missing)
+    covariances = np.einsum("fbk,fbkij,fbklj->fkil", weights, left, left)
+    return completed.astype(scores.dtype), covariances.astype(scores.dtype)
+
+
+def _decomposed_moments(xp: Any, scores: Any, factor: Any, missing: Any, weights: Any) -> tuple[Any, Any]:
+    known = xp.expand_dims(xp.where(xp.expand_dims(missing, axis=2), 0.0, scores), axis=-1)
+    completed = xp.squeeze(xp.matmul(xp.regression_matrix(factor, missing), known), axis=-1)
+    left = xp.conditional_factor(factor, missing)
+    products = xp.matmul(left, xp.matrix_transpose(left)) * xp.expand_dims(weights, axis=(-2, -1))
+    return xp.astype(completed, scores.dtype), xp.sum(products, axis=1)
+
+
+def _moments_samples() -> list[Sample]:
+    (scores, factor, missing), (*_, several) = _vectors_samples()[1].inputs, _vectors_samples()[2].inputs
+    weights = np.random.default_rng(1).uniform(size=scores.shape[:-1])
+    return [
+        sample(scores, factor, missing, weights),
+        sample(np.tile(scores, (1, 3, 1, 1)), factor, several, np.tile(weights, (1, 3, 1))),
+        sample(*(array.astype("float32") for array in (scores, factor)), missing, weights.astype("float32")),
+        sample(scores[:, :0], factor, missing[:, :0], weights[:, :0]),
+    ]
+
+
 def _completion_samples() -> list[Sample]:
     _, factor, missing = _vectors_samples()[1].inputs
     return [
@@ -149,4 +186,12 @@ DENSITIES = (
     Op("log_multivariate_normal", _vectors_type, _log_multivariate_normal, _vectors_samples, tolerance=10.0),
     Op("regression_matrix", _completion_type, _regression_matrix, _completion_samples, tolerance=10.0),
     Op("conditional_factor", _completion_type, _conditional_factor, _completion_samples, tolerance=10.0),
+    Op(
+        "conditional_moments",
+        _moments_type,
+        _conditional_moments,
+        _moments_samples,
+        decompose=_decomposed_moments,
+        tolerance=10.0,
+    ),
 )

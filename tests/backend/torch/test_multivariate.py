@@ -9,7 +9,12 @@ from scipy import stats
 from torch import Tensor
 
 import plica
-from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
+from plica.backend.torch.multivariate import (
+    conditional_factor,
+    conditional_moments,
+    log_multivariate_normal,
+    regression_matrix,
+)
 from plica.queries import conditional_log_likelihood, latent_posterior, mean, quantile
 from plica.symbolic.layers import DiagonalGaussianLayer, GaussianLayer, HadamardLayer, SumLayer
 
@@ -66,20 +71,48 @@ def test_what_completes_rows_is_found_without_a_look_too(matrices: Any, rows: in
     torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("with_gradients", [False, True])
 @pytest.mark.parametrize(("share", "most"), [(0.0, 0), (0.4, 2**SIZE * FOLDS)])
 def test_factorizations_are_made_for_patterns_and_not_for_rows(
-    share: float, most: int, monkeypatch: pytest.MonkeyPatch
+    share: float, most: int, with_gradients: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores, factor = arrays(500)
-    matrices, qr = [], torch.linalg.qr
+    matrices: list[int] = []
+    for name in ("qr", "cholesky"):
 
-    def counted(x: Tensor) -> Any:
-        matrices.append(x.shape[:-2].numel())
-        return qr(x)
+        def counted(x: Tensor, factorize: Any = getattr(torch.linalg, name), **keywords: Any) -> Any:
+            matrices.append(x.shape[:-2].numel())
+            return factorize(x, **keywords)
 
-    monkeypatch.setattr(torch.linalg, "qr", counted)
-    log_multivariate_normal(scores, factor, holes(500, share))
+        monkeypatch.setattr(torch.linalg, name, counted)
+    log_multivariate_normal(scores, factor.requires_grad_(with_gradients), holes(500, share))
     assert sum(matrices) == most * UNITS
+
+
+@pytest.mark.parametrize("near", [1.0, 1e-3])
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_moments_of_missing_entries_are_those_of_their_matrices(share: float, near: float) -> None:
+    """By precisions, and by orthogonal matrices where a variable is nearly a function of others."""
+    scores, factor = arrays(40)
+    factor[..., -1, -1] *= near
+    missing, weights = holes(40, share), torch.rand(FOLDS, 40, UNITS, dtype=torch.float64)
+    completed, covariances = conditional_moments(scores.masked_fill(missing[:, :, None], 1e30), factor, missing, weights)
+    known = scores.masked_fill(missing[:, :, None], 0.0)
+    expected = (regression_matrix(factor, missing) @ known[..., None])[..., 0]
+    torch.testing.assert_close(completed, expected, rtol=1e-9, atol=1e-9)
+    left = conditional_factor(factor, missing)
+    torch.testing.assert_close(
+        covariances, torch.einsum("fbk,fbkij,fbklj->fkil", weights, left, left), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_densities_with_and_without_gradients_agree() -> None:
+    scores, factor = arrays(40)
+    missing = holes(40, 0.4)
+    without = log_multivariate_normal(scores, factor, missing)
+    torch.testing.assert_close(
+        log_multivariate_normal(scores, factor.requires_grad_(), missing), without, rtol=1e-11, atol=1e-11
+    )
 
 
 def test_no_rows_and_float32() -> None:

@@ -114,6 +114,14 @@ EXAMPLES = [
         lambda x: ((x > 0)[:, :, None] * np.eye(x.shape[1], dtype=x.dtype))[None, :, None],
     ),
     Example(
+        "conditional_moments",
+        "f",
+        lambda x: pnp.conditional_moments(
+            x[None, :, None], pnp.tril(pnp.triu(pnp.ones_like(x.T @ x)))[None, None], x[None] > 0, pnp.ones_like(x[None, :, :1])
+        )[1],
+        lambda x: ((x > 0).sum(0) * np.eye(x.shape[1], dtype=x.dtype))[None, None],
+    ),
+    Example(
         "log_einsum_exp",
         "fp",
         lambda x, w: pnp.log_einsum_exp("ab,cb->ac", [x], w),

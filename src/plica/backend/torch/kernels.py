@@ -45,6 +45,7 @@ from plica.backend.torch.logs import safe_log as safe_log
 from plica.backend.torch.logs import shift_of
 from plica.backend.torch.logs import softplus as softplus
 from plica.backend.torch.multivariate import conditional_factor as conditional_factor
+from plica.backend.torch.multivariate import conditional_moments as conditional_moments
 from plica.backend.torch.multivariate import log_multivariate_normal as log_multivariate_normal
 from plica.backend.torch.multivariate import regression_matrix as regression_matrix
 from plica.backend.torch.runs import multiply_runs as multiply_runs

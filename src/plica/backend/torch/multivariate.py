@@ -12,6 +12,7 @@ from torch import Tensor
 from plica.backend.torch.logs import is_abstract
 
 _WIDE = torch.float64
+_BITS = 62  # of a whole number
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -39,7 +40,11 @@ def log_multivariate_normal(scores: Tensor, factor: Tensor, missing: Tensor | No
     known = missing.logical_not()
     wide = wide.where(known[:, :, None], 0).flatten(0, 1)  # (F*B, K, V)
     patterns = _found(known) if looks else _possible(known)
-    roots = _roots(factors[patterns.folds], patterns.known)  # (P, K, V, V)
+    if looks and not (wide.requires_grad or factors.requires_grad) and _is_far_from_singular(factors):
+        return _by_precision(wide, factors, patterns).reshape(scores.shape[:3]).to(scores.dtype)
+    ordered = _Ordered.of(factors, patterns, looks)
+    roots = ordered.roots  # (P, K, V, V)
+    wide = wide.gather(-1, ordered.order[patterns.of_rows][:, None].expand_as(wide))
     volumes = _volume(roots) + _HALF_LOG_TWO_PI * patterns.known.sum(-1, dtype=_WIDE)[:, None]  # (P, K)
     batches = _together(patterns) if looks else _alone(patterns)
     columns = wide[batches.rows].transpose(1, 2).contiguous().mT  # (C, K, V, c)
@@ -49,16 +54,48 @@ def log_multivariate_normal(scores: Tensor, factor: Tensor, missing: Tensor | No
     return densities.to(scores.dtype)
 
 
+def conditional_moments(scores: Tensor, factor: Tensor, missing: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors with the means of missing entries given the others, and sums of the covariances of missing entries.
+
+    Shapes: scores (F, B, K, V), factor (F, K, V, V), missing (F, B, V), weights (F, B, K), results (F, B, K, V) and
+        (F, K, V, V).
+    """
+    looks = scores.is_cpu and not any(is_abstract(x) for x in (scores, factor, missing, weights))
+    known = scores.masked_fill(missing[:, :, None], 0).to(_WIDE)
+    factors = factor.to(_WIDE).tril()
+    if not (looks and _is_far_from_singular(factors)):
+        completed = (regression_matrix(factors, missing) @ known[..., None])[..., 0]
+        left = conditional_factor(factors, missing)
+        covariances = torch.einsum("fbk,fbkij,fbklj->fkil", weights.to(_WIDE), left, left)
+        return completed.to(scores.dtype), covariances.to(scores.dtype)
+    patterns = _found(missing.logical_not())
+    holes = _Holes.of(factors, patterns)
+    forces = holes.forces(known.flatten(0, 1), patterns.of_rows)[..., None]  # (F*B, K, q, 1)
+    inverses = torch.cholesky_inverse(holes.roots) * (holes.is_hole[:, None, :, None] & holes.is_hole[:, None, None])
+    moves = -(inverses[patterns.of_rows] @ forces)[..., 0]
+    places = holes.places[patterns.of_rows][:, None].expand_as(moves)
+    completed = known.flatten(0, 1).scatter_add(-1, places, moves).reshape(scores.shape)
+    by_pattern = weights.new_zeros(inverses.shape[:2], dtype=_WIDE)
+    by_pattern = by_pattern.index_add(0, patterns.of_rows, weights.to(_WIDE).flatten(0, 1))
+    size = factor.shape[-1]
+    cells = holes.places[:, :, None] * size + holes.places[:, None]  # (P, q, q), among those of (V, V)
+    units = patterns.folds[:, None] * factor.shape[1] + torch.arange(factor.shape[1])  # (P, K)
+    flat = (units[..., None, None] * size**2 + cells[:, None]).flatten()
+    covariances = weights.new_zeros(factor.numel(), dtype=_WIDE)
+    covariances = covariances.index_add(0, flat, (by_pattern[..., None, None] * inverses).flatten())
+    return completed.to(scores.dtype), covariances.reshape(factor.shape).to(scores.dtype)
+
+
 def regression_matrix(factor: Tensor, missing: Tensor) -> Tensor:
     """Matrices that give expected vectors of covariance `factor @ factor.T` from their known entries, in float64.
 
     Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
     """
 
-    def of_patterns(lower: Tensor, is_row: Tensor, is_column: Tensor) -> Tensor:
-        unit = torch.eye(lower.shape[-1], dtype=_WIDE, device=lower.device)
-        inverse = torch.linalg.solve_triangular(lower.where(is_row & is_column, unit), unit, upper=False)
-        return unit.where(is_row, lower.where(is_column, 0) @ inverse)
+    def of_patterns(ordered: _Ordered) -> Tensor:
+        unit = torch.eye(factor.shape[-1], dtype=_WIDE, device=factor.device)
+        inverse = torch.linalg.solve_triangular(ordered.roots, unit, upper=False)
+        return unit.where(ordered.is_row, ordered.lower.where(ordered.is_column, 0) @ inverse)
 
     return _by_pattern(of_patterns, factor, missing)
 
@@ -69,36 +106,131 @@ def conditional_factor(factor: Tensor, missing: Tensor) -> Tensor:
     Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
     """
 
-    def of_patterns(lower: Tensor, is_row: Tensor, is_column: Tensor) -> Tensor:
-        signs = torch.where(lower.diagonal(0, -2, -1) < 0, -1.0, 1.0).to(_WIDE)
-        return (lower * signs[..., None, :]).where((is_row | is_column).logical_not(), 0)
+    def of_patterns(ordered: _Ordered) -> Tensor:
+        signs = torch.where(ordered.lower.diagonal(0, -2, -1) < 0, -1.0, 1.0).to(_WIDE)
+        return (ordered.lower * signs[..., None, :]).where((ordered.is_row | ordered.is_column).logical_not(), 0)
 
     return _by_pattern(of_patterns, factor, missing)
 
 
-def _by_pattern(of_patterns: Callable[[Tensor, Tensor, Tensor], Tensor], factor: Tensor, missing: Tensor) -> Tensor:
+def _by_pattern(of_patterns: Callable[[_Ordered], Tensor], factor: Tensor, missing: Tensor) -> Tensor:
     """Matrices `(F, B, K, V, V)` that depend on which entries of a row are known, its *pattern*.
 
-    For each pattern variables are ordered: known ones first. `of_patterns` gets the triangular factors `(P, K, V, V)`
-    of covariances in that order. It also gets masks of known variables, as rows `(P, 1, V, 1)` and as columns
-    `(P, 1, 1, V)`. Its matrices are put back in the order of the variables.
+    The matrices `(P, K, V, V)` of `of_patterns`, one for each pattern, are put back in the order of the variables.
     """
     looks = missing.is_cpu and not (is_abstract(factor) or is_abstract(missing))
     known = missing.logical_not()
     patterns = _found(known) if looks else _possible(known)
-    order = patterns.known.logical_not().to(torch.int8).argsort(dim=-1, stable=True)
-    is_first = patterns.known.gather(-1, order)[:, None]
-    factors = _at(factor.to(_WIDE).tril()[patterns.folds], order, -2)
-    matrices = of_patterns(torch.linalg.qr(factors.mT).R.mT, is_first[..., None], is_first[..., None, :])
-    back = order.argsort(dim=-1)
+    ordered = _Ordered.of(factor.to(_WIDE).tril(), patterns, looks)
+    matrices = of_patterns(ordered)
+    back = ordered.order.argsort(dim=-1)
     matrices = _at(_at(matrices, back, -2), back, -1).to(factor.dtype)
     return matrices[patterns.of_rows].reshape(*missing.shape[:2], *factor.shape[1:])
+
+
+class _Ordered(NamedTuple):
+    """Factors of covariances whose variables are in another order for each pattern: known ones first.
+
+    They are the triangle R of A' = Q R, A the reordered factor. The covariances themselves, which are squares, would
+    lose what variables differ by that are nearly functions of others.
+
+    Args:
+        order: The variables in this order, `(P, V)`.
+        lower: The triangular factors, `(P, K, V, V)`; entries of the diagonal may be negative.
+        is_row: Which variables in this order are known, `(P, 1, V, 1)`.
+        is_column: The same, `(P, 1, 1, V)`.
+    """
+
+    order: Tensor
+    lower: Tensor
+    is_row: Tensor
+    is_column: Tensor
+
+    @staticmethod
+    def of(factors: Tensor, patterns: _Patterns, looks: bool) -> _Ordered:
+        """The factors `(F, K, V, V)` in the order of each pattern; `looks` says that no transformation is traced."""
+        order = patterns.known.logical_not().to(torch.int8).argsort(dim=-1, stable=True)
+        is_first = patterns.known.gather(-1, order)[:, None]
+        moved = _at(factors[patterns.folds], order, -2).mT
+        # without Q it takes half the time, and has no derivatives
+        mode = "r" if looks and not moved.requires_grad else "reduced"
+        return _Ordered(order, torch.linalg.qr(moved, mode=mode).R.mT, is_first[..., None], is_first[..., None, :])
+
+    @property
+    def roots(self) -> Tensor:
+        """The factors `(P, K, V, V)` of the covariances of what is known, beside ones of what is not."""
+        unit = torch.eye(self.lower.shape[-1], dtype=_WIDE, device=self.lower.device)
+        return self.lower.where(self.is_row & self.is_column, unit)
 
 
 def _at(matrices: Tensor, indices: Tensor, axis: int) -> Tensor:
     """The rows (axis -2) or columns (-1) of `matrices (P, K, V, V)` at `indices (P, V)`."""
     indices = indices[:, None, :, None] if axis == -2 else indices[:, None, None, :]
     return matrices.gather(axis, indices.expand_as(matrices))
+
+
+_LEAST_RATIO = 1e-2  # of the diagonal of a factor to its row, from which precisions lose four digits at most
+
+
+def _is_far_from_singular(factors: Tensor) -> bool:
+    """Whether covariances may be inverted: no variable is nearly a function of those before it."""
+    ratios = factors.diagonal(0, -2, -1).abs() / factors.norm(dim=-1)
+    return bool((ratios > _LEAST_RATIO).all())
+
+
+class _Holes(NamedTuple):
+    """The precisions of what each pattern lacks: the block of the inverse covariance of missing entries.
+
+    Its inverse is their covariance given the others, and its determinant times that of the covariance is that of the
+    covariance of what is known. Rows lack few entries, as a rule, so that blocks are small.
+
+    Args:
+        places: The missing variables of each pattern, before known ones that fill the place, `(P, q)`.
+        is_hole: Which of these are missing, `(P, q)`.
+        precisions: Of all variables, `(F, K, V, V)`.
+        roots: Factors of the blocks, with ones where there is no hole, `(P, K, q, q)`.
+    """
+
+    places: Tensor
+    is_hole: Tensor
+    precisions: Tensor
+    roots: Tensor
+
+    @staticmethod
+    def of(factors: Tensor, patterns: _Patterns) -> _Holes:
+        """The blocks of factors `(F, K, V, V)`."""
+        most = max(1, int(patterns.known.logical_not().sum(-1).max())) if len(patterns.known) else 1
+        places = patterns.known.to(torch.int8).argsort(dim=-1, stable=True)[:, :most]
+        is_hole = patterns.known.gather(-1, places).logical_not()
+        precisions = torch.cholesky_inverse(factors)
+        numbers = patterns.folds[:, None, None], places[:, :, None], places[:, None]
+        blocks = precisions.permute(0, 2, 3, 1)[numbers].permute(0, 3, 1, 2)  # (P, K, q, q)
+        both = (is_hole[:, :, None] & is_hole[:, None])[:, None]
+        unit = torch.eye(most, dtype=_WIDE)
+        roots = torch.linalg.cholesky(blocks.where(both, unit))
+        return _Holes(places, is_hole, precisions, roots)
+
+    def forces(self, known: Tensor, of_rows: Tensor) -> Tensor:
+        """The precision times vectors `(F*B, K, V)`, 0 where entries are missing, at these entries: `(F*B, K, q)`."""
+        folds, units = self.precisions.shape[:2]
+        by_fold = known.unflatten(0, (folds, -1)).transpose(1, 2)  # (F, K, B, V)
+        products = (by_fold @ self.precisions).transpose(1, 2).flatten(0, 1)
+        places = self.places[of_rows][:, None].expand(-1, units, -1)
+        return products.gather(-1, places) * self.is_hole[of_rows][:, None]
+
+
+def _by_precision(wide: Tensor, factors: Tensor, patterns: _Patterns) -> Tensor:
+    """Log-densities `(F*B, K)` of vectors `(F*B, K, V)` that are 0 where entries are missing."""
+    holes = _Holes.of(factors, patterns)
+    by_fold = wide.unflatten(0, (len(factors), -1)).permute(0, 2, 3, 1)  # (F, K, V, B)
+    white = torch.linalg.solve_triangular(factors, by_fold, upper=False)
+    squares = white.square().sum(2).mT.flatten(0, 1)  # of all entries, (F*B, K)
+    forces = holes.forces(wide, patterns.of_rows)
+    lost = torch.linalg.solve_triangular(holes.roots[patterns.of_rows], forces[..., None], upper=False)
+    squares = squares - lost[..., 0].square().sum(-1)
+    volumes = _volume(factors)[patterns.folds] + _volume(holes.roots)
+    volumes = volumes + _HALF_LOG_TWO_PI * patterns.known.sum(-1, dtype=_WIDE)[:, None]  # (P, K)
+    return -0.5 * squares - volumes[patterns.of_rows]
 
 
 class _Patterns(NamedTuple):
@@ -133,22 +265,13 @@ def _volume(triangle: Tensor) -> Tensor:
     return triangle.diagonal(0, -2, -1).abs().log().sum(-1)
 
 
-def _roots(factors: Tensor, known: Tensor) -> Tensor:
-    """Factors `(P, K, V, V)` of the covariances of what is known, beside ones of what is not.
-
-    They are the triangle R of (A E)' = Q R, A the rows of what is known, E those of the identity of what is not. The
-    covariances themselves, which are squares, would lose what variables differ by that are nearly functions of others.
-    """
-    is_row = known[:, None, :, None]
-    ones = torch.eye(known.shape[-1], dtype=_WIDE, device=known.device).where(is_row.logical_not(), 0)
-    beside = torch.cat([factors.where(is_row, 0), ones.expand_as(factors)], -1)
-    root: Tensor = torch.linalg.qr(beside.mT).R.mT
-    return root
-
-
 def _found(known: Tensor) -> _Patterns:
     """The patterns that there are; this waits for them."""
-    folds, rows, _ = known.shape
+    folds, rows, size = known.shape
+    if size + folds.bit_length() <= _BITS:  # numbers are told apart faster than vectors
+        codes = (known.to(torch.int64) << torch.arange(size)).sum(-1) + (torch.arange(folds)[:, None] << size)
+        distinct, of_rows = torch.unique(codes.flatten(), return_inverse=True)
+        return _Patterns(distinct >> size, (distinct[:, None] >> torch.arange(size) & 1).to(torch.bool), of_rows)
     numbers = torch.arange(folds)[:, None, None].expand(folds, rows, 1)
     rows_of = torch.cat([numbers, known.to(torch.int64)], -1).flatten(0, 1)
     distinct, of_rows = torch.unique(rows_of, dim=0, return_inverse=True)

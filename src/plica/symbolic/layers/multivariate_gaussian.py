@@ -303,23 +303,20 @@ def _expected(
     """
     units = xp.where(xp.all(missing, axis=2, keepdims=True), 0.0, flows)  # (F, B, K)
     known = xp.where(missing, 0.0, x)
-    count, size = xp.sum(units, axis=1), layer.num_variables
+    count = xp.sum(units, axis=1)
     if not bool(xp.any(missing)):
         weighted_rows = xp.expand_dims(xp.matrix_transpose(units), axis=-1) * xp.expand_dims(known, axis=1)
         products = xp.matmul(xp.matrix_transpose(weighted_rows), xp.expand_dims(known, axis=1))
         return {"count": count, "sum": xp.sum(weighted_rows, axis=2), "products": products}
     factor, log_stddev = _factor(xp, params)
-    stddev = xp.expand_dims(xp.exp(log_stddev), axis=1)
-    mean = xp.expand_dims(params["mean"], axis=1) + stddev * _completed(xp, params, known, missing)  # (F, B, K, V)
+    stddev = xp.exp(log_stddev)
+    completed, covariances = xp.conditional_moments(_scores(xp, params, log_stddev, known), factor, missing, units)
+    mean = xp.expand_dims(params["mean"], axis=1) + xp.expand_dims(stddev, axis=1) * completed  # (F, B, K, V)
     mean = xp.where(xp.expand_dims(missing, axis=2), mean, xp.expand_dims(known, axis=2))
     mean = xp.permute_dims(mean, (0, 2, 1, 3))
     weighted_rows = xp.expand_dims(xp.matrix_transpose(units), axis=-1) * mean
-    factor = xp.conditional_factor(factor, missing) * xp.expand_dims(
-        stddev * xp.expand_dims(xp.sqrt(units), axis=-1), axis=-1
-    )
-    shape = (x.shape[0], layer.num_output_units, size, x.shape[1] * size)
-    factor = xp.reshape(xp.permute_dims(factor, (0, 2, 3, 1, 4)), shape)
-    products = xp.matmul(xp.matrix_transpose(weighted_rows), mean) + xp.matmul(factor, xp.matrix_transpose(factor))
+    spread = xp.expand_dims(stddev, axis=-1) * xp.expand_dims(stddev, axis=-2)
+    products = xp.matmul(xp.matrix_transpose(weighted_rows), mean) + spread * covariances
     return {"count": count, "sum": xp.sum(weighted_rows, axis=2), "products": products}
 
 

@@ -212,6 +212,32 @@ def conditional_factor(factor: Array, missing: Array, /) -> Tracer:
     return record(name, as_tracer(name, factor), as_tracer(name, missing))
 
 
+def conditional_moments(
+    scores: Array, factor: Array, missing: Array, weights: Array, /
+) -> tuple[Tracer, Tracer]:
+    """What is expected of the missing entries of vectors of mean 0 and covariance `factor @ factor.T`.
+
+    It takes less time than `regression_matrix` and `conditional_factor`, whose matrices it does not make.
+
+    Args:
+        scores: The vectors.
+        factor: Matrices, of which the lower triangle is read; no zeros in the diagonal.
+        missing: Which entries of each row are not there, whatever `scores` has there.
+        weights: Of each row and unit.
+
+    Returns:
+        The vectors with the means of missing entries given the others; and the covariances of missing entries given the
+        others, summed over rows with their weights, where entries of what is known are 0.
+
+    Shapes: scores (F, B, K, V), factor (F, K, V, V), missing (F, B, V), weights (F, B, K), results (F, B, K, V) and
+        (F, K, V, V).
+    """
+    name = "conditional_moments"
+    scores, factor, weights = promoted(name, [scores, factor, weights])
+    completed, covariances = record_all(name, scores, factor, as_tracer(name, missing), weights)
+    return completed, covariances
+
+
 def directed_matmul(
     direction: Tracer, size: Tracer, weight: Tracer, logs: Tracer | None = None, form: str = "log"
 ) -> tuple[Tracer, Tracer]:

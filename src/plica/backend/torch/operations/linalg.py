@@ -94,7 +94,7 @@ def _matmul(call: Call) -> str:
     return f"{'kernels' if is_stack and kind == 'float' and known >= _LARGE else 'torch'}.matmul({call.tensors})"
 
 
-_OF_KERNELS = ("conditional_factor", "log_multivariate_normal", "regression_matrix")
+_OF_KERNELS = ("conditional_factor", "conditional_moments", "log_multivariate_normal", "regression_matrix")
 _OF_LINALG = ("eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "slogdet", "solve", "svdvals")
 
 LINALG: dict[str, Row] = {
