@@ -44,9 +44,9 @@ class PlicaClassifier(Classifier):
     method: PlicaTables = field(default_factory=PlicaTables)
 
     def probabilities(self, train: MixedTable, test: MixedTable, target: int, seed: int) -> Array:
-        """By `TableModel.predict`."""
+        """By `TableModel.predict`, of a model fitted to predict the column."""
         column = train.columns[target]
-        answer = self.method.fit(train, seed).predict(column.name, frame_of(test))
+        answer = self.method.fit(train, seed, column.name).predict(column.name, frame_of(test))
         return probabilities_of(answer, column.categories)
 
 

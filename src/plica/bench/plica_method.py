@@ -29,15 +29,17 @@ class PlicaTables(Method):
         """The model's exact conditional distributions."""
         return TableCompletion(self.fit(table, seed), table)
 
-    def fit(self, table: MixedTable, seed: int) -> TableModel:
-        """The fitted model; columns of categories are said to be, whatever their texts look like."""
+    def fit(self, table: MixedTable, seed: int, target: str | None = None) -> TableModel:
+        """The fitted model, to predict a column if one is named; columns of categories are said to be, whatever their
+        texts look like.
+        """
         kinds = {
             column.name: {"kind": "categorical", "categories": list(column.categories)}
             for column in table.columns
             if column.categories
         }
         numbers = {table.columns[position].name: "real" for position in table.numeric if not table.is_whole(position)}
-        return tables.fit(frame_of(table), columns={**kinds, **numbers}, seed=seed, **self.chosen)
+        return tables.fit(frame_of(table), columns={**kinds, **numbers}, seed=seed, target=target, **self.chosen)
 
 
 @final

@@ -136,10 +136,14 @@ class Group:
                 counts[positions] = gradient if slot.folds is None else gradient[list(slot.folds)]
         return {name: counts.to(_WIDE) if wide else counts}
 
+    def params(self) -> Params:
+        """The evaluated parameters of layers whose statistics are sums over rows, in float64."""
+        return Params.of(eager, {name: graph.value().to(_WIDE) for name, graph in self._evaluated.items()})
+
     def expected(self, x: Tensor, flows: Mapping[Layer, Tensor]) -> dict[str, Tensor]:
         """The expected statistics of rows `(B, D)`: those of layers that share a site are added."""
-        rule = _closed_form(self.layer).expected or _count_states
-        params = Params.of(eager, {name: graph.value().to(_WIDE) for name, graph in self._evaluated.items()})
+        rule = closed_form_of(self.layer).expected or _count_states
+        params = self.params()
         shared = max(len(site.layers) for site in self.sites)
         total: dict[str, Tensor] = {}
         for number in range(shared):
@@ -166,7 +170,7 @@ class Group:
             total = smoothed.sum(-1, keepdim=True)
             self._set("weight", smoothed / total.where(total > 0, 1.0), total > 0)
             return
-        targets = _closed_form(self.layer).maximum(torch, self.layer, statistics, pseudocount)
+        targets = closed_form_of(self.layer).maximum(torch, self.layer, statistics, pseudocount)
         number = statistics["count"] if "count" in statistics else statistics["states"].sum(-1)
         for name in self.graphs:
             target = targets[name]
@@ -198,7 +202,8 @@ def _scope(layer: Any) -> Scope:
     return scope
 
 
-def _closed_form(layer: Layer) -> Any:
+def closed_form_of(layer: Layer) -> Any:
+    """The closed form of an input layer of a site."""
     return LAYER_ROWS[type(layer)].closed_form  # type: ignore[union-attr]  # a layer of a site
 
 

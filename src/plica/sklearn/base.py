@@ -36,7 +36,7 @@ class CircuitEstimator(BaseEstimator):
         self,
         *,
         units: int | None = None,
-        epochs: int | None = 100,
+        epochs: int | None = None,
         structure: str | None = None,
         learning_rate: float | None = None,
         columns: Mapping[str, Any] | None = None,

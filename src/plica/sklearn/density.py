@@ -36,7 +36,7 @@ class CircuitDensity(OutlierMixin, DensityMixin, CircuitEstimator):
         *,
         contamination: float = 0.1,
         units: int | None = None,
-        epochs: int | None = 100,
+        epochs: int | None = None,
         structure: str | None = None,
         learning_rate: float | None = None,
         columns: Any = None,

@@ -31,7 +31,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, CircuitEstimator):
         *,
         method: str = "mean",
         units: int | None = None,
-        epochs: int | None = 100,
+        epochs: int | None = None,
         structure: str | None = None,
         learning_rate: float | None = None,
         columns: Any = None,

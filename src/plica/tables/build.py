@@ -42,7 +42,7 @@ NORMALIZED: dict[str, dict[str, Any]] = {"embedding": {"weight_factory": softmax
 REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS, HIDDEN_TREE, NORMAL_MIXTURES)))
 
 
-def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Circuit:
+def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, target: int | None = None) -> Circuit:
     """The untrained circuit of a recipe.
 
     Args:
@@ -50,12 +50,13 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Ci
         data: The data set; its training rows give input layers their start.
         seed: The seed of random structures.
         dtype: The dtype of weights, `float32` or `float64`.
+        target: The variable that the model is to predict; None for all alike.
 
     Raises:
         InputError: The region graph does not fit the kind of data, or its numbers do not fit the dtype.
     """
     if recipe.structure == NORMAL_MIXTURES:
-        return _normal_mixtures(recipe, data, seed=seed, dtype=dtype)
+        return _normal_mixtures(recipe, data, seed=seed, dtype=dtype, target=target)
     factory = _input_factory(recipe, data, dtype)
     if recipe.structure == HIDDEN_TREE:
         return hclt(data.train, recipe.units, input_layers=factory, seed=seed)
@@ -73,7 +74,7 @@ def rows_of(recipe: Recipe, data: Dataset) -> Array:
     return data.train if recipe.holds_out else np.concatenate([data.train, data.valid])
 
 
-def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Circuit:
+def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, target: int | None) -> Circuit:
     """Mixtures of vectors of the columns of numbers that have no input distribution of their own."""
     if data.encoding is None:
         raise InputError(f"{data.name}: {NORMAL_MIXTURES} takes a table of typed columns, found rows of one kind")
@@ -91,6 +92,7 @@ def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) ->
         members=recipe.members or (recipe.units,),
         input_layers=others,
         steps=[float(columns[v].kind != "real") for v in vectors],
+        target=target if target is not None and KINDS[columns[target].kind].closed else None,
         seed=seed,
     )
 

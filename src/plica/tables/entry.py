@@ -77,8 +77,9 @@ def fit(
         table = of_rows(
             [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
         )
-        recipe = choose(table, predicts=target is not None, **chosen)
-        return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, target=target, on_epoch=on_epoch)
+        variable = None if target is None else _variable(table, target)
+        recipe = choose(table, target=variable, **chosen)
+        return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, target=variable, on_epoch=on_epoch)
 
 
 def _words(missing: Any) -> tuple[str, ...]:
@@ -94,20 +95,19 @@ def _fitted(
     seed: int,
     device: str,
     dtype: str,
-    target: str | None,
+    target: int | None,
     on_epoch: Any,
 ) -> TableModel:
     import torch
 
     from plica.tables.fitting import file_options, train
 
-    variable = None if target is None else _variable(data, target)
-    circuit = build_circuit(recipe, data, seed=seed, dtype=dtype)
+    circuit = build_circuit(recipe, data, seed=seed, dtype=dtype, target=target)
     options = file_options(data, dtype)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         compiled = compile_circuit(circuit, options).to(find_device(device))
-        result = train(compiled, data, recipe, seed=seed, target=variable, on_epoch=on_epoch)
+        result = train(compiled, data, recipe, seed=seed, target=target, on_epoch=on_epoch)
     if result.interrupted:
         raise KeyboardInterrupt
     compiled.saved_with = {name: value for name, value in options.items() if name not in ("semiring", "dtype")}

@@ -45,20 +45,28 @@ def train(
             log-likelihood of the target given the others, and a share of that of the others.
         running: `checkpoint`, `resume`, `on_batch`, `on_epoch` of `plica.learn.fit`.
     """
-    result = fit(
-        model if target is None else Predicting(model, target),
-        rows_of(recipe, data),
-        data.valid if recipe.holds_out else None,
-        learner=parse_learner(recipe.learner, rate=recipe.learning_rate),
-        epochs=recipe.epochs,
-        batch=recipe.batch,
-        patience=recipe.patience,
-        min_delta=recipe.min_delta,
-        seed=seed,
-        **running,
-    )
+    predicting = None if target is None else Predicting(model, target)
+
+    def learned(module: Any, epochs: int, patience: int | None) -> FitResult:
+        return fit(
+            module,
+            rows_of(recipe, data),
+            data.valid if recipe.holds_out else None,
+            learner=parse_learner(recipe.learner, rate=recipe.learning_rate),
+            epochs=epochs,
+            batch=recipe.batch,
+            patience=patience,
+            min_delta=recipe.min_delta,
+            seed=seed,
+            **running,
+        )
+
+    is_first = predicting is None or recipe.predicting_epochs > 0
+    result = learned(model if is_first else predicting, recipe.epochs, recipe.patience)
     if recipe.structure == NORMAL_MIXTURES and result.best_epoch:
         _widen(model, rows_of(recipe, data))
+    if predicting is not None and recipe.predicting_epochs and not result.interrupted:
+        result = learned(predicting, recipe.predicting_epochs, None)
     return replace(result, best_state=copy_state(model))
 
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,8 +22,8 @@ from plica.arguments import is_count, shown
 from plica.arguments import seed as checked_seed
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, HadamardLayer, Layer, MultivariateGaussianLayer, SumLayer
-from plica.symbolic.parameters import ConstantParameter, Parameter, SoftmaxParameter
+from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer, Layer, MultivariateGaussianLayer, SumLayer
+from plica.symbolic.parameters import ConstantParameter, LogSoftmaxParameter, Parameter, SoftmaxParameter
 from plica.templates.clusters import cluster_labels
 from plica.templates.fitted import ColumnStart, tensor
 from plica.templates.inputs import InputSettings, check_rows, each_setting
@@ -31,6 +32,7 @@ from plica.templates.mutual_information import table
 Array: TypeAlias = NDArray[Any]
 
 _OWN_CLUSTER = 0.9  # of a row belongs to its cluster at the start, the rest evenly to all
+_ROWS_PER_COMPONENT = 6  # of a class
 _PSEUDOCOUNT = 1.0  # imaginary rows of each component at the start
 
 
@@ -41,6 +43,7 @@ def normal_mixtures(
     members: Sequence[int] = (2,),
     input_layers: InputSettings | None = None,
     steps: Sequence[float] | None = None,
+    target: int | None = None,
     seed: int = 0,
 ) -> Circuit:
     """The average of several mixtures, each of which starts from k-means clusters of its own.
@@ -55,6 +58,8 @@ def normal_mixtures(
         input_layers: The input layers of the other columns, as of `tabular_data`; one for all, or one for each of them
             in order.
         steps: The distance of the values of each column of `vectors`, as of `MultivariateGaussianLayer`.
+        target: A column of states, the classes: each component belongs to one of them for good, and `members` are
+            numbers of components of each class, less for a class of fewer than six rows for each.
         seed: The seed of the clusters.
 
     Returns:
@@ -63,13 +68,15 @@ def normal_mixtures(
 
     Raises:
         ShapeError: No member or no vector, a mixture without components, or another number of settings than of columns.
-        InputError: A column of `vectors` is none of the data's or occurs twice, or a layer does not take a value.
+        InputError: A column of `vectors` is none of the data's or occurs twice, a layer does not take a value, or the
+            target is none of the other columns or has no states.
         MissingExtraError: scikit-learn is not installed.
 
     Source: Ghahramani and Jordan, "Supervised learning from incomplete data via an EM approach", 1994, for rows with
         holes; Everitt, "A finite mixture model for the clustering of mixed-mode data", 1988, for mixed columns;
         Ormoneit and Tresp, "Averaging, maximum penalized likelihood and Bayesian estimation for improving Gaussian
-        mixture probability density estimates", 1998, for averages.
+        mixture probability density estimates", 1998, for averages; Hastie and Tibshirani, "Discriminant analysis by
+        Gaussian mixtures", 1996, for classes.
     """
     rows = table("normal_mixtures", data)
     if not len(members) or not all(map(is_count, members)):
@@ -95,24 +102,100 @@ def normal_mixtures(
     for start in starts:
         states[start.column] = start.whole.domain.num_states
     normals = _Normals(rows[:, numbers], numbers, tuple(of_column[column] for column in numbers))
+    classes, num_classes = np.zeros(len(rows), np.int64), 1
+    if target is not None:
+        starts = [start for start in starts if start.column != target]
+        classes, num_classes = _classes(rows, states, target), int(states[target] or 0)
     first = checked_seed("normal_mixtures", seed)
     terms = []
     for number, units in enumerate(map(int, members)):
-        labels = cluster_labels(rows, states, units, first + number) if units > 1 else np.zeros(len(rows), np.int64)
-        terms.append(_add_mixture(layers, normals, starts, labels, units))
+        least_rows = 1 if target is None else _ROWS_PER_COMPONENT
+        clusters = _Clusters.of(rows, states, classes, units, least_rows, first + number)
+        known = [] if target is None else [_class_layer(target, num_classes, clusters, classes)]
+        terms.append(_add_mixture(layers, normals, starts, clusters, known))
     weight = Parameter.from_input(ConstantParameter(1, len(terms), value=1.0 / len(terms)))
     average = SumLayer(1, 1, len(terms), weight=weight)
     layers[average] = terms
     return Circuit(layers, layers, [average])
 
 
+def _classes(rows: Array, states: Sequence[int | None], target: int) -> Array:
+    """The class of each row, -1 where it is missing.
+
+    Raises:
+        InputError: The target is no column of states, or none of its cells is known.
+    """
+    if not 0 <= target < len(states) or states[target] is None:
+        of_states = [column for column, number in enumerate(states) if number is not None]
+        raise InputError(
+            f"normal_mixtures: target={target} must be a column of states that is none of the vectors; such columns are "
+            f"{shown(of_states)}"
+        )
+    known = np.isfinite(rows[:, target])
+    if not known.any():
+        raise InputError(f"normal_mixtures: the target, column {target}, has no known cell, expected one or more")
+    return np.where(known, rows[:, target], -1.0).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Clusters:
+    """The cluster of each row, within its class.
+
+    Args:
+        labels: `(N,)`; -1 for a row of no known class.
+        classes: `(K,)`, the class of each cluster.
+    """
+
+    labels: Array
+    classes: Array
+
+    @staticmethod
+    def of(
+        rows: Array, states: Sequence[int | None], classes: Array, units: int, least_rows: int, seed: int
+    ) -> _Clusters:
+        """At most `units` clusters of each class that has rows, of `least_rows` rows each on average."""
+        labels, of_cluster = np.full(len(rows), -1), np.zeros(0, np.int64)
+        for number in np.unique(classes[classes >= 0]):
+            members = np.flatnonzero(classes == number)
+            count = min(units, max(1, len(members) // least_rows))
+            labels[members] = len(of_cluster)
+            if count > 1:
+                labels[members] += cluster_labels(rows[members], states, count, seed)
+            of_cluster = np.concatenate([of_cluster, np.full(count, number)])
+        return _Clusters(labels, of_cluster)
+
+    @property
+    def shares(self) -> Array:
+        """The share of each row in the clusters of its class, `(N, K)`; 0 for a row of no known class."""
+        known = self.labels >= 0
+        same = self.classes[self.labels][:, None] == self.classes
+        evenly = same / same.sum(axis=1, keepdims=True)
+        own = np.eye(len(self.classes))[self.labels]
+        return (_OWN_CLUSTER * own + (1.0 - _OWN_CLUSTER) * evenly) * known[:, None]
+
+
+def _class_layer(target: int, num_classes: int, clusters: _Clusters, classes: Array) -> CategoricalLayer:
+    """The class of each component, but for an imaginary row of any class; it is not learned."""
+    number = int((classes >= 0).sum())
+    shares = (number * np.eye(num_classes)[clusters.classes] + 1.0 / num_classes) / (number + 1.0)
+    logits = Parameter.from_unary(
+        LogSoftmaxParameter(shares.shape), ConstantParameter(*shares.shape, value=np.log(shares))
+    )
+    return CategoricalLayer([target], len(shares), num_categories=num_classes, logits=logits)
+
+
 def _add_mixture(
-    layers: dict[Layer, list[Layer]], normals: _Normals, starts: Sequence[ColumnStart], labels: Array, units: int
+    layers: dict[Layer, list[Layer]],
+    normals: _Normals,
+    starts: Sequence[ColumnStart],
+    clusters: _Clusters,
+    known: Sequence[Layer],
 ) -> Layer:
-    """Add the layers of a mixture; returns its sum."""
-    shares = _OWN_CLUSTER * np.eye(units)[labels] + (1.0 - _OWN_CLUSTER) / units
-    inputs: list[Layer] = [normals.layer(shares)]
-    inputs += [start.layer(np.arange(len(labels)), labels, units) for start in starts]
+    """Add the layers of a mixture, with the layers of columns that it need not learn; returns its sum."""
+    shares, units = clusters.shares, len(clusters.classes)
+    rows = np.flatnonzero(clusters.labels >= 0)
+    inputs: list[Layer] = [normals.layer(shares), *known]
+    inputs += [start.layer(rows, clusters.labels[rows], units) for start in starts]
     layers |= {layer: [] for layer in inputs}
     component = inputs[0]
     if len(inputs) > 1:

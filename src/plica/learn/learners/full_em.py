@@ -12,9 +12,11 @@ from typing import Any, ClassVar, final
 from torch import Tensor, nn
 
 from plica.arguments import flag
+from plica.learn.conditional import conditional_statistics, without_negative_counts
 from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
 from plica.learn.learners.maximization import Maximization, check_number, mean_log_likelihood
+from plica.learn.predicting import Predicting
 
 _RATE = 0.05  # of Adam, for leaves without a closed form
 
@@ -26,7 +28,8 @@ class FullEM(Learner):
 
     An update with `pseudocount=0` never lowers the likelihood of the rows, and there is no rate to choose. It suits
     models of few units, such as mixtures; hidden trees learn faster by `StepwiseEM`. Leaves without a closed form take
-    a step of Adam for each batch.
+    a step of Adam for each batch. A model that is `Predicting` a variable learns by `plica.learn.conditional`, whose
+    updates may lower its objective.
 
     Args:
         pseudocount: Imaginary rows for each distribution: spread evenly over states and over terms of sums; of numbers,
@@ -52,26 +55,35 @@ class FullEM(Learner):
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
         """What trains a model."""
-        return _Training(Maximization(model, plan, _RATE, apart=self.apart), self.pseudocount)
+        predicting = model if isinstance(model, Predicting) else None
+        circuit = model if predicting is None else predicting.model
+        return _Training(Maximization(circuit, plan, _RATE, apart=self.apart), self.pseudocount, predicting)
 
 
 @final
 class _Training(Training):
     """Counts rows until the epoch ends."""
 
-    def __init__(self, maximization: Maximization, pseudocount: float) -> None:
-        self._maximization, self._pseudocount = maximization, pseudocount
+    def __init__(self, maximization: Maximization, pseudocount: float, predicting: Predicting | None) -> None:
+        self._maximization, self._pseudocount, self._predicting = maximization, pseudocount, predicting
         self._statistics: Statistics | None = None
 
     def step(self, batch: Tensor) -> Tensor:
-        statistics = self._maximization.expectation.of(batch)
+        expectation = self._maximization.expectation
+        if self._predicting is None:
+            statistics = expectation.of(batch)
+        else:
+            statistics = conditional_statistics(expectation, self._predicting, batch)
         self._maximization.step_rest(statistics)
         self._statistics = statistics if self._statistics is None else self._statistics + statistics
         return mean_log_likelihood(statistics)
 
     def end_epoch(self) -> None:
         if self._statistics is not None:
-            self._maximization.expectation.maximize(self._statistics, self._pseudocount)
+            expectation, statistics = self._maximization.expectation, self._statistics
+            if self._predicting is not None:
+                statistics = without_negative_counts(expectation, statistics)
+            expectation.maximize(statistics, self._pseudocount)
         self._statistics = None
 
     def state_dict(self) -> dict[str, Any]:

@@ -32,6 +32,8 @@ Statistics: TypeAlias = Mapping[str, Array]
 Expected: TypeAlias = Callable[[Namespace, Any, Any, Array, Array, Array], Statistics]
 # statistics, pseudocount -> evaluated parameters by name, each (F, K, ...)
 Maximum: TypeAlias = Callable[[Namespace, Any, Statistics, float], Mapping[str, Array]]
+# evaluated parameters -> the expected statistics of one row that each unit draws, each (F, K, ...)
+Own: TypeAlias = Callable[[Namespace, Any], Statistics]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,14 @@ class ClosedForm:
             of the whole layer, or spread evenly over its states. Numbers of units of count 0 are not read.
         expected: The statistics of rows; None where they are the counts of states.
         names: The names of the results of `maximum`.
+        own: The statistics that `expected` gives in expectation for a row that a unit draws; None where nobody wrote
+            them. Counts of states need none.
     """
 
     maximum: Maximum
     expected: Expected | None
     names: tuple[str, ...]
+    own: Own | None = None
 
 
 def _shares(xp: Namespace, counts: Array, pseudocount: float) -> Array:
@@ -134,7 +139,12 @@ def ratio(name: str, value: Callable[[Array, Array], Array]) -> ClosedForm:
 
     Functions of a module alone can be pickled: `operator.truediv` for an inverse mean, `mean_of` for a mean.
     """
-    return ClosedForm(partial(_ratio_maximum, name, value), sums, (name,))
+    return ClosedForm(partial(_ratio_maximum, name, value), sums, (name,), partial(_own_ratio, name, value))
+
+
+def _own_ratio(name: str, value: Callable[[Array, Array], Array], xp: Namespace, params: Any) -> Statistics:
+    count = xp.ones_like(params[name])
+    return {"count": count, "sum": value(count, params[name])}  # x -> value(1, x) is its own inverse
 
 
 def mean_of(count: Array, total: Array) -> Array:
@@ -218,7 +228,13 @@ def _positive(xp: Namespace, x: Array) -> Array:
 
 def normal(location: str, spread: str, expected: Expected, *, axis: bool = False) -> ClosedForm:
     """The form of normal densities; `axis` says whether parameters have one for the variables."""
-    return ClosedForm(partial(_normal_maximum, (location, spread), axis), expected, (location, spread))
+    names = (location, spread)
+    return ClosedForm(partial(_normal_maximum, names, axis), expected, names, partial(_own_normal, names, axis))
+
+
+def _own_normal(names: tuple[str, str], axis: bool, xp: Namespace, params: Any) -> Statistics:
+    mean, stddev = (params[name] if axis else xp.expand_dims(params[name], axis=-1) for name in names)
+    return {"count": xp.ones_like(mean), "sum": mean, "squares": xp.square(mean) + xp.square(stddev)}
 
 
 def _normal_maximum(

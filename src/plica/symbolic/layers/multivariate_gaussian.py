@@ -320,6 +320,14 @@ def _expected(
     return {"count": count, "sum": xp.sum(weighted_rows, axis=2), "products": products}
 
 
+def _own(xp: Namespace, params: Params) -> Statistics:
+    mean, factor = params["mean"], xp.tril(params["scale_tril"])
+    products = xp.matmul(factor, xp.matrix_transpose(factor)) + xp.expand_dims(mean, axis=-1) * xp.expand_dims(
+        mean, axis=-2
+    )
+    return {"count": xp.ones_like(mean[..., 0]), "sum": mean, "products": products}
+
+
 _LEAST_EIGENVALUE = 1e-8  # of a correlation matrix: a density has a spread of 1e-4 or more in every direction
 
 
@@ -428,7 +436,7 @@ ROW = InputRow(
         "samples"
     ),
     is_normal=True,
-    closed_form=ClosedForm(_maximizer, _expected, ("mean", "scale_tril")),
+    closed_form=ClosedForm(_maximizer, _expected, ("mean", "scale_tril"), _own),
 )
 
 
