@@ -318,6 +318,9 @@ def _check_moment(case: InputCase, column: str, of_scipy: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-12)
 
 
+MOMENTS = ("mean", "variance")
+
+
 def check_mean(case: InputCase) -> None:
     """The mean of each unit."""
     _check_moment(case, "mean", "mean")
@@ -331,6 +334,26 @@ def check_variance(case: InputCase) -> None:
 def check_covariance(case: InputCase) -> None:
     """The covariance matrix of each unit of a layer of several variables, which the case gives."""
     _check_moment(case, "covariance", "cov")
+
+
+def check_is_normal(case: InputCase) -> None:
+    """A row that says so has normal densities of each variable, with the means and variances of its units."""
+    if not case.row.is_normal:
+        return
+    layer = input_layer(case)
+    folds, rng = Folds(layer), np.random.default_rng(10)
+    means, variances = (
+        folds.run(lambda params, name=name: getattr(case.row, name)(xp, layer, params)) for name in MOMENTS
+    )
+    for fold, params in enumerate(folds.params):
+        for variable in range(case.num_variables):
+            x = np.full((B, case.num_variables), np.nan, dtype=WIDE)
+            total = case.reference(LOG, layer, params, x)
+            x[:, variable] = case.draw(layer, rng, B)[:, variable]
+            mean, variance = means[fold][:, variable], variances[fold][:, variable]
+            expected = stats.norm(mean, np.sqrt(variance)).logpdf(x[:, variable, None].astype(float))
+            found = (case.reference(LOG, layer, params, x) - total).astype(float)
+            np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def _share(kind: Any, low: Array, high: Array) -> Array:
@@ -514,6 +537,7 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "variance": check_variance,
         "covariance": check_covariance,
         "interval": check_interval,
+        "is_normal": check_is_normal,
         "states": check_states,
         "increasing": check_increasing,
         "closed_form": check_closed_form,

@@ -353,12 +353,17 @@ def _maximizer(
         number = xp.where(count > 0, count, xp.ones_like(count))[..., None]
         covariance = (products - count[..., None] * _outer(mean, mean)) / number
         stddev = xp.sqrt(variance)
-    unit = xp.eye(total.shape[-1], dtype=total.dtype, device=total.device)
+    unit = _unit(xp, total)
     correlation = covariance / _outer(stddev, stddev) * (1.0 - unit) + unit
     least = xp.linalg.eigvalsh(correlation)[..., :1, None]
     shift = xp.clip(_LEAST_EIGENVALUE - least, 0.0, None)
     factor = xp.linalg.cholesky((correlation + shift * unit) / (1.0 + shift))
     return {"mean": mean, "scale_tril": stddev[..., :, None] * factor}
+
+
+def _unit(xp: Namespace, vectors: Array) -> Array:
+    """The unit matrix `(V, V)` for vectors `(..., V)`, on their device."""
+    return xp.eye(vectors.shape[-1], dtype=vectors.dtype, device=vectors.device)
 
 
 def _outer(first: Array, second: Array) -> Array:
@@ -375,7 +380,8 @@ def _trust(xp: Namespace, covariance: Array, rows: Array) -> Array:
     """
     variance = xp.linalg.diagonal(covariance)
     scale = xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance)))
-    squares = xp.square(covariance / _outer(scale, scale)) * (1.0 - xp.eye(variance.shape[-1], dtype=variance.dtype))
+    unit = _unit(xp, variance)
+    squares = xp.square(covariance / _outer(scale, scale)) * (1.0 - unit)
     total = xp.sum(squares, axis=(-2, -1))[..., None]
     size = variance.shape[-1]
     errors = (size * (size - 1) - 2.0 * total + xp.sum(xp.square(squares), axis=(-2, -1))[..., None]) / rows
@@ -404,7 +410,7 @@ def _shrunk(
     distance = centred / (count + pseudocount)
     scatter = products - (number + pseudocount) * _outer(distance, distance)  # of the rows and the imaginary ones
     within = xp.sum(scatter, axis=-3, keepdims=True) / known[..., None]
-    unit = xp.eye(size, dtype=total.dtype)
+    unit = _unit(xp, total)
     within = within * (unit + (1.0 - unit) * _trust(xp, within, known)[..., None])
     spread = xp.linalg.diagonal(xp.sum(products, axis=-3, keepdims=True)) / known  # (F, 1, V)
     weight = pseudocount * min(max(units / 5.0, 0.5), 2.0) * size
