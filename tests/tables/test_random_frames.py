@@ -141,7 +141,7 @@ def check_frame(seed: int, folder: Path) -> None:
     scores = model.score(frame)
     assert np.isfinite(scores).all()
     for method in ("mean", "mpe", "sample"):
-        full = model.complete(frame, method)  # type: ignore[arg-type]
+        full = model.complete(frame, method)
         assert type(full) is type(frame)
         check_filled(cells, cells_of(full))
         if kind == "pandas":
