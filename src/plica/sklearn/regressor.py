@@ -26,7 +26,7 @@ class CircuitRegressor(RegressorMixin, CircuitEstimator):
         self.model_ = self._fit_table(table, {"cells": cells, "kind": "real"})
         return self
 
-    def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:
+    def predict(self, X: Any, quantiles: Sequence[float] | Array | None = None) -> Array:
         """The mean of each target given the known features, `(N,)`; or its quantiles, `(N, Q)`.
 
         Args:

@@ -191,7 +191,7 @@ def variable_of(model: Model, name: str, where: str = "column ", advice: str = "
     return names.index(name.strip())
 
 
-def prediction_names(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[str, ...]:
+def prediction_names(model: Model, variable: int, quantiles: Sequence[float] | Array) -> tuple[str, ...]:
     """The columns of a prediction: the categories, or `mean` and the levels of the quantiles.
 
     Raises:
@@ -202,7 +202,7 @@ def prediction_names(model: Model, variable: int, quantiles: Sequence[float]) ->
     return (MEAN, *map(repr, levels)) if categories is None else tuple(map(str, categories))
 
 
-def prediction_types(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[CellType, ...]:
+def prediction_types(model: Model, variable: int, quantiles: Sequence[float] | Array) -> tuple[CellType, ...]:
     """The types of the cells of these columns."""
     if categories_of(model, variable) is not None:
         return (float,) * len(prediction_names(model, variable, quantiles))
@@ -211,7 +211,7 @@ def prediction_types(model: Model, variable: int, quantiles: Sequence[float]) ->
 
 
 def predict(
-    model: Model, x: torch.Tensor, variable: int, quantiles: Sequence[float] = ()
+    model: Model, x: torch.Tensor, variable: int, quantiles: Sequence[float] | Array = ()
 ) -> tuple[Sequence[Cell], ...]:
     """The distribution of a variable given the rest of each row; its own cells are not looked at.
 
@@ -258,7 +258,7 @@ def _first_whole(model: Model, variable: int, numbers: Array) -> Array:
     return result
 
 
-def check_levels(model: Model, variable: int, quantiles: Sequence[float]) -> tuple[float, ...]:
+def check_levels(model: Model, variable: int, quantiles: Sequence[float] | Array) -> tuple[float, ...]:
     """The levels of quantiles of a variable.
 
     Raises:

@@ -233,7 +233,7 @@ class TableModel:
         self,
         column: Any,
         rows: Any,
-        quantiles: Sequence[float] = (),
+        quantiles: Sequence[float] | Array = (),
         *,
         unknown: Literal["missing", "error"] = "missing",
         batch: int = _BATCH,
