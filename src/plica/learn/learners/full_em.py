@@ -12,7 +12,7 @@ from typing import Any, ClassVar, final
 from torch import Tensor, nn
 
 from plica.arguments import flag
-from plica.learn.conditional import conditional_statistics, without_negative_counts
+from plica.learn.conditional import conditional_statistics, within_reach
 from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
 from plica.learn.learners.maximization import Maximization, check_number, mean_log_likelihood
@@ -82,7 +82,7 @@ class _Training(Training):
         if self._statistics is not None:
             expectation, statistics = self._maximization.expectation, self._statistics
             if self._predicting is not None:
-                statistics = without_negative_counts(expectation, statistics)
+                statistics = within_reach(expectation, statistics)
             expectation.maximize(statistics, self._pseudocount)
         self._statistics = None
 
