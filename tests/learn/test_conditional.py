@@ -51,9 +51,7 @@ def mixture(rng):
     classes = CategoricalLayer([2], COMPONENTS, num_categories=STATES, logits=logits)
     weight = Parameter.from_unary(SoftmaxParameter((1, COMPONENTS)), leaf(np.log(numbers["weights"])[None]))
     product, total = HadamardLayer(COMPONENTS, 2), SumLayer(COMPONENTS, 1, weight=weight)
-    circuit = plica.Circuit(
-        [vector, classes, product, total], {product: [vector, classes], total: [product]}, [total]
-    )
+    circuit = plica.Circuit([vector, classes, product, total], {product: [vector, classes], total: [product]}, [total])
     return circuit, numbers
 
 
@@ -193,7 +191,9 @@ def test_covariances_keep_a_tenth_in_every_direction():
     np.testing.assert_allclose(left[0], own[0], atol=1e-9)
     least = [scipy.linalg.eigh(left[unit], own[unit], eigvals_only=True)[0] for unit in (1, 2)]
     np.testing.assert_allclose(least, 0.1, atol=1e-9)
-    assert scipy.linalg.eigh(left[2], covariances[2] + 7.0 * np.outer(direction, direction), eigvals_only=True)[1] > 0.99
+    assert (
+        scipy.linalg.eigh(left[2], covariances[2] + 7.0 * np.outer(direction, direction), eigvals_only=True)[1] > 0.99
+    )
 
 
 GRID = (np.arange(20_000) + 0.5) / 20_000  # evenly spaced levels of quantiles
@@ -235,5 +235,5 @@ def test_a_layer_that_does_not_say_what_it_draws_is_refused():
     product, total = HadamardLayer(2, 2), SumLayer(2, 1)
     circuit = plica.Circuit([numbers, labels, product, total], {product: [numbers, labels], total: [product]}, [total])
     x = np.array([[1.0, 0.0], [3.0, 1.0]])
-    with pytest.raises(UnsupportedError, match="cannot predict a variable with GeometricLayer.*by Adam"):
+    with pytest.raises(UnsupportedError, match=r"cannot predict a variable with GeometricLayer.*by Adam"):
         fit(Predicting(plica.compile(circuit), 1), x, learner=FullEM(), epochs=1)

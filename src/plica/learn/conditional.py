@@ -91,8 +91,8 @@ def _own(group: Group, statistics: Mapping[str, Tensor]) -> dict[str, Tensor]:
     own: Any = closed_form_of(group.layer).own
     if own is None:
         raise UnsupportedError(
-            f"expectation maximization cannot predict a variable with {type(group.layer).__name__}: its closed form does "
-            "not say what it draws; learn it by Adam"
+            f"expectation maximization cannot predict a variable with {type(group.layer).__name__}: its closed form "
+            "does not say what it draws; learn it by Adam"
         )
     count = statistics["count"]
     return {

@@ -83,9 +83,7 @@ def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, ta
     vectors = [v for v, column in enumerate(columns) if not KINDS[column.kind].closed and not column.input]
     if not vectors:
         raise InputError(f"{data.name}: {NORMAL_MIXTURES} needs a column of numbers, found none; choose hidden-tree")
-    others = [
-        lambda scope, units, v=v: factory(Scope([v]), units) for v in range(len(columns)) if v not in vectors
-    ]
+    others = [lambda scope, units, v=v: factory(Scope([v]), units) for v in range(len(columns)) if v not in vectors]
     return normal_mixtures(
         rows,
         vectors,
