@@ -176,7 +176,8 @@ class _Clusters:
         same = self.classes[self.labels][:, None] == self.classes
         evenly = same / same.sum(axis=1, keepdims=True)
         own = np.eye(len(self.classes))[self.labels]
-        return (_OWN_CLUSTER * own + (1.0 - _OWN_CLUSTER) * evenly) * known[:, None]
+        shares: Array = (_OWN_CLUSTER * own + (1.0 - _OWN_CLUSTER) * evenly) * known[:, None]
+        return shares
 
 
 def _class_layer(target: int, num_classes: int, clusters: _Clusters, classes: Array) -> CategoricalLayer:
