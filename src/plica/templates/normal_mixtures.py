@@ -1,4 +1,4 @@
-"""Mixtures of normal vectors for tables: all numbers of a row are one vector, other columns are independent beside it.
+"""Mixtures of normal vectors, for tables: all numbers of a row are one vector, other columns are independent beside it.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -94,7 +94,9 @@ def normal_mixtures(
             f"normal_mixtures: vectors are columns of the data's {rows.shape[1]}, each once and at least one, found "
             f"{shown(vectors)}"
         )
-    of_column = dict(zip(vectors, steps or [0.0] * len(vectors), strict=True))
+    if steps is not None and len(steps) != len(vectors):
+        raise ShapeError(f"normal_mixtures: found {len(steps)} steps, expected one for each of {len(vectors)} vectors")
+    of_column = dict(zip(vectors, [0.0] * len(vectors) if steps is None else steps, strict=True))
     others = [column for column in range(rows.shape[1]) if column not in of_column]
     settings = each_setting("normal_mixtures", input_layers or [], len(others))
     starts = [

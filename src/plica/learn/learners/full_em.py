@@ -33,7 +33,9 @@ class FullEM(Learner):
 
     Args:
         pseudocount: Imaginary rows for each distribution: spread evenly over states and over terms of sums; of numbers,
-            with the variance of the whole layer. They keep probabilities above 0 and covariances invertible.
+            with the variance of the whole layer. They keep probabilities above 0 and covariances invertible. Vectors
+            of V normal variables get V / 2 to 2 V times as many for their covariances, like those within the units of
+            the layer, and variances of at least a thousandth of the layer's.
         apart: Whether each term of the output's sum learns all rows by itself, as a circuit of its own, so that the sum
             is the average of an ensemble; else terms share the rows, as those of a mixture do.
 

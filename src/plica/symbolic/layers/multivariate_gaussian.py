@@ -293,7 +293,12 @@ def _covariance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params)
 
 
 def _expected(
-    xp: Namespace, layer: MultivariateGaussianLayer, params: Params, x: Array, missing: Array, flows: Array
+    xp: Namespace,
+    layer: MultivariateGaussianLayer,  # noqa: ARG001
+    params: Params,
+    x: Array,
+    missing: Array,
+    flows: Array,
 ) -> Statistics:
     """Counts `(F, K)`, sums `(F, K, V)` and products `(F, K, V, V)` of rows that have a variable at least.
 
@@ -331,7 +336,6 @@ def _own(xp: Namespace, params: Params) -> Statistics:
 _LEAST_EIGENVALUE = 1e-8  # of a correlation matrix: a density has a spread of 1e-4 or more in every direction
 
 
-_SMOOTHED = 4.0  # imaginary rows without covariances among those of which the common covariance is made
 _LEAST_VARIANCE = 1e-3  # in variances of a variable
 _LEAST_OF_STEP, _MOST_OF_VARIANCE = 0.3, 0.2  # standard deviation in steps, and its square in variances at most
 
@@ -366,6 +370,23 @@ def _outer(first: Array, second: Array) -> Array:
     return first[..., :, None] * second[..., None, :]
 
 
+def _trust(xp: Namespace, covariance: Array, rows: Array) -> Array:
+    """By what to multiply covariances that were estimated from some rows, `(F, 1, 1)`: less where they are noise.
+
+    With correlations r the expected square of their errors is (1 - r^2)^2 / rows, and the best factor is one less the
+    sum of these errors over that of r^2.
+
+    Source: Schaefer and Strimmer, "A shrinkage approach to large-scale covariance matrix estimation", 2005.
+    """
+    variance = xp.linalg.diagonal(covariance)
+    scale = xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance)))
+    squares = xp.square(covariance / _outer(scale, scale)) * (1.0 - xp.eye(variance.shape[-1], dtype=variance.dtype))
+    total = xp.sum(squares, axis=(-2, -1))[..., None]
+    size = variance.shape[-1]
+    errors = (size * (size - 1) - 2.0 * total + xp.sum(xp.square(squares), axis=(-2, -1))[..., None]) / rows
+    return xp.clip(1.0 - errors / xp.where(total > 0, total, xp.ones_like(total)), 0.0, 1.0)
+
+
 def _shrunk(
     xp: Namespace, layer: MultivariateGaussianLayer, count: Array, total: Array, products: Array, pseudocount: float
 ) -> tuple[Array, Array]:
@@ -373,8 +394,9 @@ def _shrunk(
 
     Each unit has `pseudocount` imaginary rows at the layer's mean. Its covariance has `pseudocount * strength * V` rows
     of the covariance within units, averaged over the layer: V numbers need about as many rows. The strength is K / 5,
-    from 1/2 to 2, since a unit among many has few rows. Off the diagonal N rows count as N / (N + 4). Variances are at
-    least 1e-3 of those of the layer, and (0.3 step)^2, which is about that of the error of rounding to a step.
+    from 1/2 to 2, as units among many have few rows. The common covariances are first made smaller by `_trust`.
+    Variances are at least 1e-3 of those of the layer, and (0.3 step)^2, about that of the error of rounding to a step;
+    the latter is at most 0.2 of the layer's.
 
     Source: Friedman, "Regularized discriminant analysis", 1989, for covariances shrunk to a common one.
     """
@@ -389,7 +411,7 @@ def _shrunk(
     scatter = products - (number + pseudocount) * _outer(distance, distance)  # of the rows and the imaginary ones
     within = xp.sum(scatter, axis=-3, keepdims=True) / known[..., None]
     unit = xp.eye(size, dtype=total.dtype)
-    within = within * (unit + (1.0 - unit) * (known / (known + _SMOOTHED))[..., None])
+    within = within * (unit + (1.0 - unit) * _trust(xp, within, known)[..., None])
     spread = xp.linalg.diagonal(xp.sum(products, axis=-3, keepdims=True)) / known  # (F, 1, V)
     weight = pseudocount * min(max(units / 5.0, 0.5), 2.0) * size
     covariance = (scatter + weight * within) / (number + weight) if units > 1 else within
