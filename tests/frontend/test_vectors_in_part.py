@@ -214,3 +214,26 @@ def test_a_layer_of_ones_own_fills_in_a_part_of_its_variables() -> None:
     rows, values = mpe(compiled, x)
     assert rows.tolist() == [[0, 0, 0], [1, 0, 1]]
     near(values.exp(), [0.75 * 0.4, 0.4 * 0.25])
+
+
+def test_quantiles_of_normal_vectors_are_those_of_mixtures_of_conditional_normals() -> None:
+    rng = np.random.default_rng(0)
+    mean, factor = rng.normal(size=(3, 2)), np.tril(rng.normal(size=(3, 2, 2)), -1) + np.eye(2)
+    weight = np.array([[0.2, 0.3, 0.5]])
+    vectors = MultivariateGaussianLayer([0, 1], 3, mean=constant(mean), scale_tril=constant(factor))
+    mixture = SumLayer(3, 1, weight=constant(weight))
+    circuit = plica.compile(plica.Circuit([vectors, mixture], {mixture: [vectors]}, [mixture])).double()
+    covariance = factor @ factor.transpose(0, 2, 1)
+    given, levels = torch.tensor([[torch.nan, 0.7], [torch.nan, torch.nan]], dtype=torch.float64), [0.05, 0.5, 0.9]
+    answer = quantile(circuit, 0, levels, given=given).numpy()
+    slope = covariance[:, 0, 1] / covariance[:, 1, 1]
+    rest = np.sqrt(covariance[:, 0, 0] - slope * covariance[:, 0, 1])
+    shares = weight[0] * stats.norm.pdf(0.7, mean[:, 1], np.sqrt(covariance[:, 1, 1]))
+    for row, (flow, middle, spread) in enumerate(
+        [
+            (shares / shares.sum(), mean[:, 0] + slope * (0.7 - mean[:, 1]), rest),
+            (weight[0], mean[:, 0], np.sqrt(covariance[:, 0, 0])),
+        ]
+    ):
+        shares_up_to = (flow * stats.norm.cdf((answer[row][:, None] - middle) / spread)).sum(1)
+        np.testing.assert_allclose(shares_up_to, levels, atol=1e-12)

@@ -1,7 +1,10 @@
 """Expectation maximization of a model that predicts a variable, against numbers computed one by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.stats
 import torch
 from scipy.special import logsumexp
@@ -10,7 +13,7 @@ from scipy.stats import multivariate_normal
 import plica
 from plica.errors import UnsupportedError
 from plica.learn import FullEM, fit
-from plica.learn.conditional import conditional_statistics
+from plica.learn.conditional import conditional_statistics, within_reach
 from plica.learn.expectation import Expectation
 from plica.learn.learners.base import Plan
 from plica.learn.predicting import Predicting
@@ -48,9 +51,7 @@ def mixture(rng):
     classes = CategoricalLayer([2], COMPONENTS, num_categories=STATES, logits=logits)
     weight = Parameter.from_unary(SoftmaxParameter((1, COMPONENTS)), leaf(np.log(numbers["weights"])[None]))
     product, total = HadamardLayer(COMPONENTS, 2), SumLayer(COMPONENTS, 1, weight=weight)
-    circuit = plica.Circuit(
-        [vector, classes, product, total], {product: [vector, classes], total: [product]}, [total]
-    )
+    circuit = plica.Circuit([vector, classes, product, total], {product: [vector, classes], total: [product]}, [total])
     return circuit, numbers
 
 
@@ -167,6 +168,34 @@ def test_a_class_is_predicted_better_than_by_the_likelihood():
     assert predicted > generative + 0.01
 
 
+def test_covariances_keep_a_tenth_in_every_direction():
+    rng = np.random.default_rng(3)
+    circuit, numbers = mixture(rng)
+    model = plica.compile(circuit, dtype=torch.float64)
+    expectation = Expectation(model)
+    statistics = expectation.of(torch.as_tensor(np.concatenate([rng.normal(size=(9, 2)), np.ones((9, 1))], axis=1)))
+    (place,) = (place for place, group in enumerate(statistics.groups) if "products" in group)
+    vector, mean = dict(statistics.groups[place]), numbers["mean"]
+    own = numbers["scale_tril"] @ numbers["scale_tril"].transpose(0, 2, 1)
+    direction = np.array([2.0, -1.0])
+    covariances = own.copy()
+    covariances[1] -= 0.99 * np.outer(own[1] @ direction, own[1] @ direction) / (direction @ own[1] @ direction)
+    covariances[2] -= 7.0 * np.outer(direction, direction)  # of no rows at all
+    count = np.array([2.0, 3.0, 4.0])
+    products = count[:, None, None] * (covariances + mean[:, :, None] * mean[:, None, :])
+    vector |= {"count": torch.as_tensor(count)[None], "sum": torch.as_tensor(count[:, None] * mean)[None]}
+    vector |= {"products": torch.as_tensor(products)[None]}
+    groups = [vector if number == place else group for number, group in enumerate(statistics.groups)]
+    bounded = within_reach(expectation, replace(statistics, groups=tuple(groups))).groups[place]
+    left = bounded["products"][0].numpy() / count[:, None, None] - mean[:, :, None] * mean[:, None, :]
+    np.testing.assert_allclose(left[0], own[0], atol=1e-9)
+    least = [scipy.linalg.eigh(left[unit], own[unit], eigvals_only=True)[0] for unit in (1, 2)]
+    np.testing.assert_allclose(least, 0.1, atol=1e-9)
+    assert (
+        scipy.linalg.eigh(left[2], covariances[2] + 7.0 * np.outer(direction, direction), eigvals_only=True)[1] > 0.99
+    )
+
+
 GRID = (np.arange(20_000) + 0.5) / 20_000  # evenly spaced levels of quantiles
 VALUES = {
     ExponentialLayer: ({"rate": [[0.5, 2.0]]}, lambda p: scipy.stats.expon.ppf(GRID[:, None], scale=1 / p["rate"])),
@@ -206,5 +235,5 @@ def test_a_layer_that_does_not_say_what_it_draws_is_refused():
     product, total = HadamardLayer(2, 2), SumLayer(2, 1)
     circuit = plica.Circuit([numbers, labels, product, total], {product: [numbers, labels], total: [product]}, [total])
     x = np.array([[1.0, 0.0], [3.0, 1.0]])
-    with pytest.raises(UnsupportedError, match="cannot predict a variable with GeometricLayer.*by Adam"):
+    with pytest.raises(UnsupportedError, match=r"cannot predict a variable with GeometricLayer.*by Adam"):
         fit(Predicting(plica.compile(circuit), 1), x, learner=FullEM(), epochs=1)

@@ -47,6 +47,51 @@ def test_a_classifier_takes_holes_anywhere(rows: Any) -> None:
     assert 0.2 < nothing[0, 0] < 0.8
 
 
+def test_a_classifier_predicts_by_mixtures_of_each_class(rows: Any) -> None:
+    X, groups, _ = rows
+    X = np.column_stack([X, np.full(150, 7.0), np.full(150, np.nan)])
+    labels = np.where(groups == 1, "b", "a")
+    labels[0] = "c"  # a class of a single row
+    classifier = CircuitClassifier().fit(X, labels)
+    assert classifier.model_.recipe.structure == "normal-mixtures"
+    is_known = ~np.isnan(X[:, :3]).all(axis=1)
+    is_known[0] = False
+    assert (classifier.predict(X) == labels)[is_known].mean() > 0.9
+    probabilities = classifier.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-9)
+    X[:, 3] = -100.0  # another value of a column that was constant says nothing
+    np.testing.assert_array_equal(classifier.predict_proba(X), probabilities)
+    nothing = classifier.predict_proba(np.full((1, 5), np.nan))[0]
+    shares = [(labels == label).mean() for label in "abc"]
+    np.testing.assert_allclose(nothing, shares, atol=0.15)
+
+
+@pytest.mark.parametrize("value", [np.nan, 5.0])
+def test_features_that_say_nothing_leave_the_shares_of_classes(value: float) -> None:
+    X, labels = np.full((20, 2), value), np.repeat([0, 1], [15, 5])
+    probabilities = CircuitClassifier().fit(X, labels).predict_proba(X)
+    np.testing.assert_allclose(probabilities, [[0.75, 0.25]] * 20, atol=0.05)
+
+
+def test_a_single_class_is_certain(rows: Any) -> None:
+    X, _, _ = rows
+    classifier = CircuitClassifier().fit(X, ["only"] * 150)
+    np.testing.assert_allclose(classifier.predict_proba(X), 1.0)
+    assert set(classifier.predict(X)) == {"only"}
+
+
+@pytest.mark.parametrize("estimator", [CircuitClassifier, CircuitRegressor])
+def test_infinities_are_refused(estimator: Any, rows: Any) -> None:
+    X, groups, _ = rows
+    wrong = X.copy()
+    wrong[3, 1] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        estimator().fit(wrong, groups)
+    fitted = estimator(units=2, epochs=1).fit(X, groups)
+    with pytest.raises(ValueError, match="infinity"):
+        fitted.predict(wrong)
+
+
 def test_quantiles_of_a_regressor(rows: Any) -> None:
     X, _, y = rows
     regressor = CircuitRegressor(units=4, epochs=60).fit(X, y)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import plica
 from plica.errors import DTypeError, FileFormatError, InputError
@@ -317,3 +318,83 @@ def test_columns_without_cells_get_cells_of_the_model_s_types(pets: TableModel, 
     completed = pets.complete({"pet": ["cat", "dog"], "legs": nothing, "weight": nothing, "tame": nothing})
     assert {type(cell) for name in ("legs", "weight") for cell in np.asarray(completed[name]).tolist()} <= {int, float}
     assert set(np.asarray(completed["tame"]).tolist()) <= {True, False}
+
+
+def numbers_table(rows: int = 40) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=rows)
+    height = rng.normal(size=rows) + 3 * group
+    table: dict[str, list[Any]] = {
+        "group": [("a", "b")[number] for number in group],
+        "height": [round(float(value), 3) for value in height],
+        "visits": [
+            max(0, round(float(value + noise))) for value, noise in zip(height, rng.normal(size=rows), strict=True)
+        ],
+        "day": [datetime.date(2026, 1, 1) + datetime.timedelta(days=round(10 * float(value))) for value in height],
+    }
+    return {name: [None if rng.random() < 0.2 else cell for cell in cells] for name, cells in table.items()}
+
+
+@pytest.fixture(scope="module")
+def vectors() -> TableModel:
+    return fit(numbers_table(), epochs=6)
+
+
+def test_a_table_with_numbers_has_mixtures_of_normal_vectors(vectors: TableModel) -> None:
+    assert vectors.recipe is not None
+    assert (vectors.recipe.structure, vectors.recipe.members) == ("normal-mixtures", (2, 5, 5))
+    assert fit(numbers_table(), epochs=1, target="group").recipe.structure == "random-binary-tree"
+    assert fit(numbers_table(), epochs=1, units=2).recipe.structure == "random-binary-tree"
+    named = fit(numbers_table(), epochs=1, units=2, structure="normal-mixtures")
+    assert [layer.num_output_units for layer in named.circuit.symbolic.input_layers] == [2, 2]
+
+
+def test_numbers_that_vectors_fill_in_are_cells_of_their_columns(vectors: TableModel, tmp_path: Path) -> None:
+    table = numbers_table()
+    for method in ("mean", "mpe", "sample"):
+        full = vectors.complete(table, method)
+        assert all(isinstance(cell, int) and cell >= 0 for cell in full["visits"])
+        assert all(type(cell) is datetime.date for cell in full["day"])
+        known = [cell for cell in table["height"] if cell is not None]
+        assert [full["height"][row] for row, cell in enumerate(table["height"]) if cell is not None] == known
+    drawn = vectors.sample(200)
+    assert min(drawn["visits"]) == 0
+    assert all(cell == int(cell) for cell in drawn["visits"])
+    answer = vectors.predict("visits", table, (0.05, 0.95))
+    assert all(
+        low <= mean <= high for low, mean, high in zip(answer["0.05"], answer["mean"], answer["0.95"], strict=True)
+    )
+    assert all(cell == int(cell) for cell in answer["0.05"])
+    vectors.save(tmp_path / "model.plica")
+    loaded = load(tmp_path / "model.plica")
+    np.testing.assert_array_equal(loaded.score(table), vectors.score(table))
+    assert loaded.complete(table) == vectors.complete(table)
+
+
+def test_a_quantile_of_whole_numbers_is_the_first_whose_probability_suffices(vectors: TableModel) -> None:
+    """A whole number w has the probability of w - 1/2 to w + 1/2."""
+    row = {"group": ["a"], "height": [0.5], "visits": [None], "day": [None]}
+    levels = (0.05, 0.5, 0.95)
+    answer = vectors.predict("visits", row, levels)
+    grid = np.arange(-5.0, 12.0, 0.01)
+    density = _density_of_visits(vectors, grid)
+    for level in levels:
+        (whole,) = answer[str(level)]
+        up_to = density[grid < whole + 0.5].sum() * 0.01
+        before = density[grid < whole - 0.5].sum() * 0.01
+        assert up_to >= level - 5e-3
+        assert before < level + 5e-3 or whole == 0
+
+
+def test_the_density_of_a_whole_number_is_about_the_mass_of_its_step(vectors: TableModel) -> None:
+    total = _density_of_visits(vectors, np.arange(-30.0, 30.0)).sum()
+    assert abs(total - 1.0) < 0.1
+
+
+def _density_of_visits(model: TableModel, numbers: Any) -> Any:
+    """The density of numbers of the column `visits`, given two others."""
+    x = torch.full((len(numbers), 4), torch.nan, dtype=torch.float64)
+    x[:, 0], x[:, 1] = 0, 0.5
+    rest = plica.queries.log_likelihood(model.circuit, x)
+    x[:, 2] = torch.as_tensor(numbers)
+    return (plica.queries.log_likelihood(model.circuit, x) - rest).exp().detach().double().numpy()

@@ -33,7 +33,9 @@ def posterior(model, x):
 
 
 def fitted(x, members=(1, 2)):
-    model = plica.compile(normal_mixtures(x, [0, 1], members=members, input_layers=CLASSES, target=2), dtype=torch.float64)
+    model = plica.compile(
+        normal_mixtures(x, [0, 1], members=members, input_layers=CLASSES, target=2), dtype=torch.float64
+    )
     model.reset_parameters(seed=0)
     fit(model, x, learner=FullEM(apart=True), epochs=5)
     return model

@@ -11,6 +11,7 @@ from plica.errors import InputError, ShapeError, UnsupportedError
 from plica.learn import FullEM, fit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import MultivariateGaussianLayer, SumLayer
+from plica.symbolic.parameters import ConstantParameter
 from plica.templates.normal_mixtures import normal_mixtures
 from tests.harness.learned_circuits import evaluated
 
@@ -142,13 +143,17 @@ def test_terms_that_cannot_learn_apart_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="weights are not learned"):
         fit(plica.compile(learned), np.zeros((3, 1)), learner=FullEM(apart=True))
     with pytest.raises(UnsupportedError, match="sum of terms of one unit"):
-        fit(plica.compile(plica.Circuit([vectors, mixture], {mixture: [vectors]}, [mixture])), np.zeros((3, 1)), learner=FullEM(apart=True))
+        fit(
+            plica.compile(plica.Circuit([vectors, mixture], {mixture: [vectors]}, [mixture])),
+            np.zeros((3, 1)),
+            learner=FullEM(apart=True),
+        )
     circuit = described((2,))
+    term = circuit.layer_inputs(circuit.outputs[0])[0]
+    copy = term.with_params({name: graph.ref() for name, graph in term.params.items()})
+    twice = SumLayer(1, 1, 2, weight=ConstantParameter(1, 2, value=0.5))
+    edges = {layer: list(circuit.layer_inputs(layer)) for layer in circuit.subgraph(term).layers}
+    edges |= {copy: edges[term], twice: [term, copy]}
+    shared = plica.compile(plica.Circuit(edges, edges, [twice]))
     with pytest.raises(UnsupportedError, match="share no leaf"):
-        term = circuit.layer_inputs(circuit.outputs[0])[0]
-        twice = SumLayer(1, 1, 2, weight=plica.symbolic.parameters.ConstantParameter(1, 2, value=0.5))
-        edges = {layer: list(circuit.layer_inputs(layer)) for layer in circuit.subgraph(term).layers}
-        copies = {term: term.with_params({name: graph.ref() for name, graph in term.params.items()})}
-        edges[copies[term]] = edges[term]
-        edges[twice] = [term, copies[term]]
-        fit(plica.compile(plica.Circuit(edges, edges, [twice])), mixed(), learner=FullEM(apart=True))
+        fit(shared, mixed(), learner=FullEM(apart=True))

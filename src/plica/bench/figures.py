@@ -26,9 +26,7 @@ class Figures:
         log_numbers: The mean log-likelihood of hidden numbers in nats: real ones in standard deviations of their
             columns, whole ones in units.
         log_categories: The mean log-likelihood of hidden categories in nats.
-        covered: The share of hidden numbers within intervals of 90 percent, ends included.
-        balanced: The same where a number at an end counts half: an end of whole numbers has a probability, of which on
-            the average half lies within 90 percent. An interval of a single number counts nine tenths of its hits.
+        covered: The share of hidden numbers within intervals of 90 percent.
     """
 
     error: float | None
@@ -36,7 +34,6 @@ class Figures:
     log_numbers: float | None
     log_categories: float | None
     covered: float | None
-    balanced: float | None = None
 
 
 def measure(table: MixedTable, hidden: Array, completion: Completion) -> Figures:
@@ -48,7 +45,7 @@ def measure(table: MixedTable, hidden: Array, completion: Completion) -> Figures
         completion: What the method says of them.
     """
     filled = completion.filled()
-    errors, rights, covered, balanced = [], [], [], []
+    errors, rights, covered = [], [], []
     logs: dict[bool, list[Array]] = {False: [], True: []}
     for position, column in enumerate(table.columns):
         rows = np.flatnonzero(hidden[:, position])
@@ -64,7 +61,6 @@ def measure(table: MixedTable, hidden: Array, completion: Completion) -> Figures
             interval = completion.interval(position, rows, LOW, HIGH)
             if interval is not None:
                 covered.append((values >= interval[0]) & (values <= interval[1]))
-                balanced.append(_within(values, *interval))
             if log_probability is not None and not table.is_whole(position):
                 stddev = float(np.nanstd(known))
                 log_probability = log_probability + np.log(stddev if stddev > 0 else 1.0)
@@ -76,15 +72,7 @@ def measure(table: MixedTable, hidden: Array, completion: Completion) -> Figures
         _mean_of_all(logs[False]),
         _mean_of_all(logs[True]),
         _mean_of_all(covered),
-        _mean_of_all(balanced),
     )
-
-
-def _within(values: Array, low: Array, high: Array) -> Array:
-    """How far each value counts as within its interval: a half at an end, see `Figures`."""
-    inside = 0.5 * ((values >= low) & (values <= high)) + 0.5 * ((values > low) & (values < high))
-    result: Array = np.where(low == high, (HIGH - LOW) * (values == low), inside)
-    return result
 
 
 def _relative_error(answers: Array, values: Array, mean: float) -> float | None:

@@ -30,8 +30,9 @@ class PlicaTables(Method):
         return TableCompletion(self.fit(table, seed), table)
 
     def fit(self, table: MixedTable, seed: int, target: str | None = None) -> TableModel:
-        """The fitted model, to predict a column if one is named; columns of categories are said to be, whatever their
-        texts look like.
+        """The fitted model, to predict a column if one is named.
+
+        Columns of categories are said to be, whatever their texts look like.
         """
         kinds = {
             column.name: {"kind": "categorical", "categories": list(column.categories)}

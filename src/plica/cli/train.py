@@ -48,8 +48,8 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option(
     "--learner",
     metavar="NAME[:SETTING=VALUE,...]",
-    help="How the circuit learns, as in adam:rate=0.05,schedule=one-cycle; a wrong name lists the learners. Default: by "
-    "the data, adam for trees.",
+    help="How the circuit learns, as in adam:rate=0.05,schedule=one-cycle; a wrong name lists the learners. "
+    "Default: by the data, adam for trees.",
 )
 @click.option(
     "--lr",
@@ -58,7 +58,9 @@ from plica.templates.region_graph.build import FAMILIES
     help="The learner's rate, in short for --learner NAME:rate=.... Default: 0.1 for adam.",
 )
 @click.option(
-    "--patience", type=click.IntRange(1), help="End after so many epochs in a row without a gain. Default: never for trees."
+    "--patience",
+    type=click.IntRange(1),
+    help="End after so many epochs in a row without a gain. Default: never for trees.",
 )
 @click.option(
     "--min-delta",

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 import plica.eager.namespace as eager
@@ -24,6 +25,7 @@ from plica.learn.expectation import Expectation, Group, Statistics, closed_form_
 from plica.learn.predicting import Predicting
 from plica.learn.sites import Kind
 
+_LEAST_SHARE = 0.1  # of a variance, which one update leaves
 _OWN_ROWS = 1.0  # imaginary rows of a distribution, in rows that choose it when the target is missing
 
 
@@ -43,13 +45,42 @@ def conditional_statistics(expectation: Expectation, predicting: Predicting, x: 
     return replace(contrast, groups=groups, num_rows=whole.num_rows)
 
 
-def without_negative_counts(expectation: Expectation, statistics: Statistics) -> Statistics:
-    """The statistics of all rows, with 0 for negative counts of states and terms."""
+def within_reach(expectation: Expectation, statistics: Statistics) -> Statistics:
+    """The statistics of all rows, changed where they are none of any rows or lead too far.
+
+    Counts of states and terms are at least 0. A variance, or a covariance matrix in any direction, is at least a tenth
+    of what the distribution has now; so is a sum of values of a distribution without variances.
+    """
     groups = tuple(
-        numbers if group.kind is Kind.ROWS else {name: counts.clamp(min=0.0) for name, counts in numbers.items()}
+        {name: counts.clamp(min=0.0) for name, counts in numbers.items()}
+        if group.kind is not Kind.ROWS
+        else _bounded(numbers, group)
         for group, numbers in zip(expectation.groups, statistics.groups, strict=True)
     )
     return replace(statistics, groups=groups)
+
+
+def _bounded(numbers: Mapping[str, Tensor], group: Group) -> dict[str, Tensor]:
+    """Statistics of rows `(F, K, ...)`, bounded by what the units draw now."""
+    count, params = numbers["count"], group.params()
+    own: Mapping[str, Tensor] = closed_form_of(group.layer).own(eager, params)
+    if "products" in numbers:
+        number = count.where(count > 0, 1.0)[..., None, None]
+        mean = numbers["sum"] / number[..., 0]
+        covariance = numbers["products"] / number - mean[..., :, None] * mean[..., None, :]
+        factor = params["scale_tril"].tril()
+        half = torch.linalg.solve_triangular(factor, covariance, upper=False)
+        in_own = torch.linalg.solve_triangular(factor, half.mT, upper=False)  # the covariance where the own is 1
+        values, vectors = torch.linalg.eigh((in_own + in_own.mT) / 2)
+        missing = (_LEAST_SHARE - values).clamp(min=0.0)
+        root = factor @ vectors
+        return {**numbers, "products": numbers["products"] + number * ((root * missing[..., None, :]) @ root.mT)}
+    number = count.where(count > 0, 1.0)
+    mean = numbers["sum"] / number
+    if "squares" in numbers:
+        least = _LEAST_SHARE * (own["squares"] - own["sum"] ** 2)
+        return {**numbers, "squares": torch.maximum(numbers["squares"], number * (mean**2 + least))}
+    return {**numbers, "sum": torch.maximum(numbers["sum"], _LEAST_SHARE * number * own["sum"])}
 
 
 def _own(group: Group, statistics: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -60,8 +91,8 @@ def _own(group: Group, statistics: Mapping[str, Tensor]) -> dict[str, Tensor]:
     own: Any = closed_form_of(group.layer).own
     if own is None:
         raise UnsupportedError(
-            f"expectation maximization cannot predict a variable with {type(group.layer).__name__}: its closed form does "
-            "not say what it draws; learn it by Adam"
+            f"expectation maximization cannot predict a variable with {type(group.layer).__name__}: its closed form "
+            "does not say what it draws; learn it by Adam"
         )
     count = statistics["count"]
     return {

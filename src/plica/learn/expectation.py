@@ -354,7 +354,8 @@ def check_terms(model: TorchCircuit) -> None:
     """Refuse a circuit whose output is no sum of circuits that may learn apart.
 
     Raises:
-        UnsupportedError: The output is no sum of terms of one unit each, its weights are learned, or terms share leaves.
+        UnsupportedError: The output is no sum of terms of one unit each, its weights are learned, or terms share
+            leaves.
     """
     circuit = model.symbolic
     (output,) = circuit.outputs

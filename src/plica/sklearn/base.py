@@ -107,7 +107,11 @@ class CircuitEstimator(BaseEstimator):
         """Fit the model of a table, and of a target column beside it."""
         said = {str(name): kind for name, kind in (self.columns or {}).items()}
         if isinstance(table, dict):
-            said = dict.fromkeys(table, "real") | said
+            kinds = dict.fromkeys(table, "real")
+            constant = [name for name, column in table.items() if len(np.unique(column[~np.isnan(column)])) < 2]
+            if target is not None and len(constant) < len(table):
+                kinds |= dict.fromkeys(constant, "ignored")  # they say nothing of the target
+            said = kinds | said
         if target is not None:
             said[self._target_name] = target["kind"]
             table = with_column(table, self._target_name, target["cells"])

@@ -83,14 +83,11 @@ def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, ta
     vectors = [v for v, column in enumerate(columns) if not KINDS[column.kind].closed and not column.input]
     if not vectors:
         raise InputError(f"{data.name}: {NORMAL_MIXTURES} needs a column of numbers, found none; choose hidden-tree")
-    others = [
-        lambda scope, units, v=v: factory(Scope([v]), units) for v in range(len(columns)) if v not in vectors
-    ]
     return normal_mixtures(
         rows,
         vectors,
         members=recipe.members or (recipe.units,),
-        input_layers=others,
+        input_layers=factory,
         steps=[float(columns[v].kind != "real") for v in vectors],
         target=target if target is not None and KINDS[columns[target].kind].closed else None,
         seed=seed,

@@ -8,16 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
 from plica.files.datasets import Dataset
-from plica.files.tables import Array
 from plica.learn.fit import FitResult, copy_state, fit
-from plica.learn.graphs import Graphs, Tensors
 from plica.learn.learners import parse_learner
 from plica.learn.predicting import Predicting
-from plica.symbolic.layers import MultivariateGaussianLayer
+from plica.learn.widening import widen_covariances
 from plica.tables.build import rows_of
 from plica.tables.recipe import NORMAL_MIXTURES, Recipe
 
@@ -64,27 +59,10 @@ def train(
     is_first = predicting is None or recipe.predicting_epochs > 0
     result = learned(model if is_first else predicting, recipe.epochs, recipe.patience)
     if recipe.structure == NORMAL_MIXTURES and result.best_epoch:
-        _widen(model, rows_of(recipe, data))
+        widen_covariances(model, rows_of(recipe, data))
     if predicting is not None and recipe.predicting_epochs and not result.interrupted:
         result = learned(predicting, recipe.predicting_epochs, None)
     return replace(result, best_state=copy_state(model))
-
-
-@torch.no_grad()
-def _widen(model: TorchCircuit, rows: Array) -> None:
-    """Widen covariances that were estimated from few rows, as dividing by n - 1 in place of n does for one variable.
-
-    A normal vector of V variables, learned from n rows, predicts new rows with covariances larger by the factor
-    1 + V / (n - V); by 1 + V / n where n is at most 2 V. Here n is the mean number of known cells of a column.
-    """
-    tensors = Tensors(model)
-    for layer in model.symbolic.input_layers:
-        if isinstance(layer, MultivariateGaussianLayer):
-            size = layer.num_variables
-            number = float((~np.isnan(rows[:, list(layer.scope)])).sum(axis=0).mean())
-            factor = 1.0 + size / max(number - size if number > 2 * size else number, 1.0)
-            graph = Graphs([layer.scale_tril], tensors)
-            graph.invert(graph.value() * factor**0.5)
 
 
 def file_options(data: Dataset, dtype: str) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def _of_mixed_tables(data: Dataset, target: int | None) -> Recipe | None:
 
     Each component has six rows or more. With more than a hundred columns of numbers, or fewer rows than twice their
     number, covariances say little: such tables have a hidden tree. To predict a column of categories, there are four
-    mixtures, of 1 to 5 components for each class, which after 25 epochs learn the class given the others for 20.
+    mixtures, of 1 to 5 components for each class. A model that is to predict a column learns all columns for 25 epochs,
+    then that column given the others for 20.
     """
     if data.encoding is None:
         return None
@@ -95,11 +96,12 @@ def _of_mixed_tables(data: Dataset, target: int | None) -> Recipe | None:
         patience=2,
         min_delta=1e-4,
         holds_out=False,
+        predicting_epochs=_PREDICTING_EPOCHS,
     )
     if target is not None and KINDS[data.encoding.modelled[target].kind].closed:
         if numbers > _MOST_NUMBERS:
             return None
-        return replace(mixtures, members=_MEMBERS_OF_CLASS, predicting_epochs=_PREDICTING_EPOCHS)
+        return replace(mixtures, members=_MEMBERS_OF_CLASS)
     if numbers > min(_MOST_NUMBERS, rows / 2):
         return Recipe(structure=HIDDEN_TREE, units=16)
     most = max(1, rows // _ROWS_PER_COMPONENT)

@@ -22,7 +22,14 @@ from plica.arguments import is_count, shown
 from plica.arguments import seed as checked_seed
 from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer, HadamardLayer, Layer, MultivariateGaussianLayer, SumLayer
+from plica.symbolic.layers import (
+    LAYER_ROWS,
+    CategoricalLayer,
+    HadamardLayer,
+    Layer,
+    MultivariateGaussianLayer,
+    SumLayer,
+)
 from plica.symbolic.parameters import ConstantParameter, LogSoftmaxParameter, Parameter, SoftmaxParameter
 from plica.templates.clusters import cluster_labels
 from plica.templates.fitted import ColumnStart, tensor
@@ -128,7 +135,7 @@ def _classes(rows: Array, states: Sequence[int | None], target: int) -> Array:
     if not 0 <= target < len(states) or states[target] is None:
         of_states = [column for column, number in enumerate(states) if number is not None]
         raise InputError(
-            f"normal_mixtures: target={target} must be a column of states that is none of the vectors; such columns are "
+            f"normal_mixtures: target={target} must be a column of states and none of the vectors; such columns are "
             f"{shown(of_states)}"
         )
     known = np.isfinite(rows[:, target])
@@ -171,7 +178,8 @@ class _Clusters:
         same = self.classes[self.labels][:, None] == self.classes
         evenly = same / same.sum(axis=1, keepdims=True)
         own = np.eye(len(self.classes))[self.labels]
-        return (_OWN_CLUSTER * own + (1.0 - _OWN_CLUSTER) * evenly) * known[:, None]
+        shares: Array = (_OWN_CLUSTER * own + (1.0 - _OWN_CLUSTER) * evenly) * known[:, None]
+        return shares
 
 
 def _class_layer(target: int, num_classes: int, clusters: _Clusters, classes: Array) -> CategoricalLayer:

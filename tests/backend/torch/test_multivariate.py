@@ -1,5 +1,6 @@
 """Normal densities of vectors with holes: each row beside the row alone, and one factorization for each pattern."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,13 +79,13 @@ def test_factorizations_are_made_for_patterns_and_not_for_rows(
 ) -> None:
     scores, factor = arrays(500)
     matrices: list[int] = []
+
+    def counted(factorize: Any, x: Tensor, **keywords: Any) -> Any:
+        matrices.append(x.shape[:-2].numel())
+        return factorize(x, **keywords)
+
     for name in ("qr", "cholesky"):
-
-        def counted(x: Tensor, factorize: Any = getattr(torch.linalg, name), **keywords: Any) -> Any:
-            matrices.append(x.shape[:-2].numel())
-            return factorize(x, **keywords)
-
-        monkeypatch.setattr(torch.linalg, name, counted)
+        monkeypatch.setattr(torch.linalg, name, partial(counted, getattr(torch.linalg, name)))
     log_multivariate_normal(scores, factor.requires_grad_(with_gradients), holes(500, share))
     assert sum(matrices) == most * UNITS
 
@@ -96,7 +97,9 @@ def test_moments_of_missing_entries_are_those_of_their_matrices(share: float, ne
     scores, factor = arrays(40)
     factor[..., -1, -1] *= near
     missing, weights = holes(40, share), torch.rand(FOLDS, 40, UNITS, dtype=torch.float64)
-    completed, covariances = conditional_moments(scores.masked_fill(missing[:, :, None], 1e30), factor, missing, weights)
+    completed, covariances = conditional_moments(
+        scores.masked_fill(missing[:, :, None], 1e30), factor, missing, weights
+    )
     known = scores.masked_fill(missing[:, :, None], 0.0)
     expected = (regression_matrix(factor, missing) @ known[..., None])[..., 0]
     torch.testing.assert_close(completed, expected, rtol=1e-9, atol=1e-9)

@@ -117,7 +117,10 @@ EXAMPLES = [
         "conditional_moments",
         "f",
         lambda x: pnp.conditional_moments(
-            x[None, :, None], pnp.tril(pnp.triu(pnp.ones_like(x.T @ x)))[None, None], x[None] > 0, pnp.ones_like(x[None, :, :1])
+            x[None, :, None],
+            pnp.tril(pnp.triu(pnp.ones_like(x.T @ x)))[None, None],
+            x[None] > 0,
+            pnp.ones_like(x[None, :, :1]),
         )[1],
         lambda x: ((x > 0).sum(0) * np.eye(x.shape[1], dtype=x.dtype))[None, None],
     ),

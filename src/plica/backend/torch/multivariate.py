@@ -213,16 +213,17 @@ class _Holes(NamedTuple):
     def forces(self, known: Tensor, of_rows: Tensor) -> Tensor:
         """The precision times vectors `(F*B, K, V)`, 0 where entries are missing, at these entries: `(F*B, K, q)`."""
         folds, units = self.precisions.shape[:2]
-        by_fold = known.unflatten(0, (folds, -1)).transpose(1, 2)  # (F, K, B, V)
+        by_fold = known.reshape(folds, len(known) // folds, *known.shape[1:]).transpose(1, 2)  # (F, K, B, V)
         products = (by_fold @ self.precisions).transpose(1, 2).flatten(0, 1)
         places = self.places[of_rows][:, None].expand(-1, units, -1)
-        return products.gather(-1, places) * self.is_hole[of_rows][:, None]
+        forces: Tensor = products.gather(-1, places) * self.is_hole[of_rows][:, None]
+        return forces
 
 
 def _by_precision(wide: Tensor, factors: Tensor, patterns: _Patterns) -> Tensor:
     """Log-densities `(F*B, K)` of vectors `(F*B, K, V)` that are 0 where entries are missing."""
     holes = _Holes.of(factors, patterns)
-    by_fold = wide.unflatten(0, (len(factors), -1)).permute(0, 2, 3, 1)  # (F, K, V, B)
+    by_fold = wide.reshape(len(factors), len(wide) // len(factors), *wide.shape[1:]).permute(0, 2, 3, 1)  # (F, K, V, B)
     white = torch.linalg.solve_triangular(factors, by_fold, upper=False)
     squares = white.square().sum(2).mT.flatten(0, 1)  # of all entries, (F*B, K)
     forces = holes.forces(wide, patterns.of_rows)
@@ -230,7 +231,8 @@ def _by_precision(wide: Tensor, factors: Tensor, patterns: _Patterns) -> Tensor:
     squares = squares - lost[..., 0].square().sum(-1)
     volumes = _volume(factors)[patterns.folds] + _volume(holes.roots)
     volumes = volumes + _HALF_LOG_TWO_PI * patterns.known.sum(-1, dtype=_WIDE)[:, None]  # (P, K)
-    return -0.5 * squares - volumes[patterns.of_rows]
+    densities: Tensor = -0.5 * squares - volumes[patterns.of_rows]
+    return densities
 
 
 class _Patterns(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, final
 from torch import Tensor, nn
 
 from plica.arguments import flag
-from plica.learn.conditional import conditional_statistics, without_negative_counts
+from plica.learn.conditional import conditional_statistics, within_reach
 from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
 from plica.learn.learners.maximization import Maximization, check_number, mean_log_likelihood
@@ -33,7 +33,9 @@ class FullEM(Learner):
 
     Args:
         pseudocount: Imaginary rows for each distribution: spread evenly over states and over terms of sums; of numbers,
-            with the variance of the whole layer. They keep probabilities above 0 and covariances invertible.
+            with the variance of the whole layer. They keep probabilities above 0 and covariances invertible. Vectors
+            of V normal variables get V / 2 to 2 V times as many for their covariances, like those within the units of
+            the layer, and variances of at least a thousandth of the layer's.
         apart: Whether each term of the output's sum learns all rows by itself, as a circuit of its own, so that the sum
             is the average of an ensemble; else terms share the rows, as those of a mixture do.
 
@@ -82,7 +84,7 @@ class _Training(Training):
         if self._statistics is not None:
             expectation, statistics = self._maximization.expectation, self._statistics
             if self._predicting is not None:
-                statistics = without_negative_counts(expectation, statistics)
+                statistics = within_reach(expectation, statistics)
             expectation.maximize(statistics, self._pseudocount)
         self._statistics = None
 

@@ -293,7 +293,12 @@ def _covariance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params)
 
 
 def _expected(
-    xp: Namespace, layer: MultivariateGaussianLayer, params: Params, x: Array, missing: Array, flows: Array
+    xp: Namespace,
+    layer: MultivariateGaussianLayer,  # noqa: ARG001
+    params: Params,
+    x: Array,
+    missing: Array,
+    flows: Array,
 ) -> Statistics:
     """Counts `(F, K)`, sums `(F, K, V)` and products `(F, K, V, V)` of rows that have a variable at least.
 
@@ -395,8 +400,9 @@ def _shrunk(
 
     Each unit has `pseudocount` imaginary rows at the layer's mean. Its covariance has `pseudocount * strength * V` rows
     of the covariance within units, averaged over the layer: V numbers need about as many rows. The strength is K / 5,
-    from 1/2 to 2, since a unit among many has few rows. The common covariances are first made smaller by `_trust`.
-    Variances are at least 1e-3 of those of the layer, and (0.3 step)^2, which is about that of the error of rounding to a step.
+    from 1/2 to 2, as units among many have few rows. The common covariances are first made smaller by `_trust`.
+    Variances are at least 1e-3 of those of the layer, and (0.3 step)^2, about that of the error of rounding to a step;
+    the latter is at most 0.2 of the layer's.
 
     Source: Friedman, "Regularized discriminant analysis", 1989, for covariances shrunk to a common one.
     """

@@ -120,8 +120,8 @@ class InputRow:
             refuse the layer.
         interval: The value of each unit, summed or integrated over a box `low <= x <= high`, both ends included; ends
             may be infinite, and a box whose `low` is above its `high` is empty.
-        is_normal: Whether each variable is normal under each unit, also given others: then its mean and its variance say
-            how probable any interval is, in place of `interval`.
+        is_normal: Whether each variable is normal under each unit, given others too: then its mean and variance say how
+            probable any interval is, in place of `interval`.
         states: For layers of one variable that has finitely many states, the value of each unit at all of them; without
             it, the body computes each.
         increasing: Parameters whose numbers increase: from each of them to the next, or along the last axis of a single

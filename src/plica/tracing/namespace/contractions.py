@@ -212,9 +212,7 @@ def conditional_factor(factor: Array, missing: Array, /) -> Tracer:
     return record(name, as_tracer(name, factor), as_tracer(name, missing))
 
 
-def conditional_moments(
-    scores: Array, factor: Array, missing: Array, weights: Array, /
-) -> tuple[Tracer, Tracer]:
+def conditional_moments(scores: Array, factor: Array, missing: Array, weights: Array, /) -> tuple[Tracer, Tracer]:
     """What is expected of the missing entries of vectors of mean 0 and covariance `factor @ factor.T`.
 
     It takes less time than `regression_matrix` and `conditional_factor`, whose matrices it does not make.

@@ -59,7 +59,11 @@ def _groups() -> Iterator[tuple[str, list[Case]]]:
 
 _LONG = {
     *(op.name for op in FACTORIZATIONS if ROWS[op.name] is decomposed),  # seconds of compilation
-    *("regression_matrix", "conditional_factor", "conditional_moments"),  # decomposed too, beside "log_multivariate_normal"
+    *(
+        "regression_matrix",
+        "conditional_factor",
+        "conditional_moments",
+    ),  # decomposed too, beside "log_multivariate_normal"
 }
 # Of operations that have their row together with "fft" or with "solve", the cases that the usual suite has.
 _SOME = {"ifft": (0, 3), "rfft": (1, 3), "irfft": (2, 3), "inv": (0, 2, 3), "slogdet": (1, 4, 5)}

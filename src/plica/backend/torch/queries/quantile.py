@@ -70,7 +70,7 @@ class _Shares:
 
 @final
 class _NormalUnits:
-    """The mixture of normal units of one variable, and where these are among those of all layers of normal variables."""
+    """The mixture of normal units of one variable, and where these are among those of all normal layers."""
 
     def __init__(self, circuit: TorchCircuit, variable: int) -> None:
         folded = as_described(circuit)
@@ -95,7 +95,8 @@ class _NormalUnits:
 def _normal_shares(flows: Tensor, means: Tensor, stddevs: Tensor, x: Tensor) -> Tensor:
     """Which share of mixtures of normal units `(B, U)` lies up to x `(B, P)`: `(B, P)`."""
     distances = (x[:, :, None] - means[:, None]) / stddevs[:, None]
-    return (flows[:, None] * torch.special.ndtr(distances)).sum(-1)
+    shares: Tensor = (flows[:, None] * torch.special.ndtr(distances)).sum(-1)
+    return shares
 
 
 def _distribution(

@@ -1,0 +1,32 @@
+"""Covariances of a trained circuit, made wider for rows that it has not seen."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from plica.learn.graphs import Graphs, Tensors
+from plica.learn.scores import Rows
+from plica.symbolic.layers import MultivariateGaussianLayer
+
+
+@torch.no_grad()
+def widen_covariances(model: Any, rows: Rows) -> None:
+    """Widen covariances that were estimated from few rows, as dividing by n - 1 in place of n does for one variable.
+
+    A normal vector of V variables, learned from n rows, predicts new rows with covariances larger by the factor
+    1 + V / (n - V); by 1 + V / n where n is at most 2 V. Here n is the mean number of known cells of a column.
+
+    Args:
+        model: A compiled circuit, which changes.
+        rows: `(N, D)` the rows that it has learned; NaN is missing.
+    """
+    values = np.asarray(rows, dtype=np.float64)
+    tensors = Tensors(model)
+    for layer in model.symbolic.input_layers:
+        if isinstance(layer, MultivariateGaussianLayer):
+            size = layer.num_variables
+            number = float((~np.isnan(values[:, list(layer.scope)])).sum(axis=0).mean())
+            factor = 1.0 + size / max(number - size if number > 2 * size else number, 1.0)
+            graph = Graphs([layer.scale_tril], tensors)
+            graph.invert(graph.value() * factor**0.5)
