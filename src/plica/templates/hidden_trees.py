@@ -86,9 +86,8 @@ def hclt(
         num_trees: The number of trees. The first is that of the data, each other one that of rows drawn from the data
             with replacement. A sum joins them at the root.
         share_inputs: Whether the trees share the input layer of each variable.
-        start: How the circuit starts: from "draws", or from "data" by k-means clusters of rows, which need
-            scikit-learn. Then state k of each variable is what cluster k has there, and transitions mostly keep the
-            state.
+        start: How the circuit starts: from "draws", or from "data" by k-means clusters of rows. Then state k
+            of each variable is what cluster k has there, and transitions mostly keep the state.
         seed: The seed of the trees' rows, and of a start from data.
 
     Raises:
