@@ -1,6 +1,7 @@
 """A training run from settings and data to the written results; importing this module loads torch."""
 
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -24,8 +25,8 @@ from plica.learn.learners import learner_settings, parse_learner
 from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
 from plica.tables.build import build_circuit, compile_circuit, find_device
-from plica.tables.fitting import file_options, train
-from plica.tables.recipe import Recipe, choose
+from plica.tables.fitting import decide, file_options, learner_of, train
+from plica.tables.recipe import Recipe
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -38,29 +39,39 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     """Train, evaluate and write the results; returns whether Ctrl-C ended the training."""
     import torch
 
-    learner = parse_learner(settings.learner, rate=settings.lr)  # a wrong one is refused before anything is made
     require("matplotlib.figure")
     if tensorboard:
         require("tensorboard")
     device = find_device(settings.device)
-    recipe = choose(
+    if settings.learner is not None:  # a wrong one is refused before anything is made
+        parse_learner(settings.learner, rate=settings.lr, pseudocount=settings.pseudocount)
+    recipe = decide(
         data,
+        seed=settings.seed,
+        dtype=settings.dtype,
+        device=settings.device,
+        on_trial=_say_trial,
         structure=settings.region_graph,
         layer=settings.layer,
         units=settings.units,
+        trees=settings.trees,
+        tree_rows=settings.tree_rows,
+        start=settings.start,
         input=settings.input,
         epochs=settings.epochs,
         batch=settings.batch,
         learner=settings.learner,
         learning_rate=settings.lr,
+        pseudocount=settings.pseudocount,
         patience=settings.patience,
         min_delta=settings.min_delta,
     )
+    learner = learner_of(recipe)
     circuit, graph = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype), recipe.structure
     check_fits(count_parameters(circuit), settings.dtype)
     click.echo(
         f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
-        f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters"
+        f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters; {recipe}"
     )
     if data.encoding is not None:
         click.echo(show_kinds(data.encoding))
@@ -69,7 +80,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     model = compile_circuit(circuit, saved).to(device)
     result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resume)
     figures = _evaluate(model, data, result.seconds)
-    report = make_report(settings, data, circuit, graph, result, figures) | {"learner": learner_settings(learner)}
+    report = make_report(settings, data, circuit, graph, result, figures) | {"recipe": asdict(recipe), "learner": learner_settings(learner)}
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
     outputs = (
         data,
@@ -81,7 +92,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         inpaint(model, data, settings.seed),
         describe_compiled(model, data),
     )
-    click.echo(_summary(result, figures, settings.epochs, data.num_variables))
+    click.echo(_summary(result, figures, recipe.epochs, data.num_variables))
     try:
         write_outputs(settings.out, *outputs)
     except WriteError as error:
@@ -94,6 +105,10 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     else:
         remove_checkpoint(settings)
     return result.interrupted
+
+
+def _say_trial(recipe: Recipe, valid: float) -> None:
+    click.echo(f"tried {recipe}: {valid:.3f} nats on the validation rows")
 
 
 def _train(

@@ -30,8 +30,12 @@ class Settings:
         num_values: The number of values of each variable; None infers it.
         input: The name of the input distribution.
         region_graph: The name of the region graph; None chooses by the data.
-        layer: The kind of sum and product layers.
+        layer: The kind of sum and product layers; here and below None leaves it to the rule of
+            `plica.tables.recipe.choose`.
         units: In each layer.
+        trees: Hidden trees.
+        tree_rows: The rows of each hidden tree.
+        start: How hidden trees start.
         epochs: The most epochs.
         batch: Rows in one step.
         lr: The learner's rate; None leaves it to the learner.
@@ -42,7 +46,8 @@ class Settings:
         missing: Words that mean that a cell is missing.
         delimiter: The delimiter of a `.csv`; None if its first lines decide.
         learner: `NAME` or `NAME:SETTING=VALUE,...`.
-        patience: Epochs without a gain after which training ends; None if all are run.
+        pseudocount: Imaginary rows for each distribution.
+        patience: Epochs without a gain after which training ends.
         min_delta: The gain in nats per row that counts.
     """
 
@@ -53,10 +58,13 @@ class Settings:
     num_values: int | None
     input: str
     region_graph: str | None
-    layer: str
-    units: int
-    epochs: int
-    batch: int
+    layer: str | None
+    units: int | None
+    trees: int | None
+    tree_rows: str | None
+    start: str | None
+    epochs: int | None
+    batch: int | None
     lr: float | None
     seed: int
     device: str
@@ -64,9 +72,10 @@ class Settings:
     columns: str | None = None
     missing: tuple[str, ...] = ()
     delimiter: str | None = None
-    learner: str = "adam"
+    learner: str | None = None
+    pseudocount: float | None = None
     patience: int | None = None
-    min_delta: float = 0.0
+    min_delta: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values."""

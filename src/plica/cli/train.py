@@ -19,6 +19,7 @@ from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import REGION_GRAPHS
+from plica.tables.recipe import STARTS, TREE_ROWS
 from plica.templates.region_graph.build import FAMILIES
 
 
@@ -35,39 +36,39 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option(
     "--region-graph",
     type=click.Choice(REGION_GRAPHS),
-    help="How variables are split; hidden-tree: by a tree of what they say of each other. Default: quad-tree-2 for "
-    "images, random-binary-tree for tables.",
+    help="How variables are split; hidden-tree: by a tree of what they say of each other.",
 )
-@click.option(
-    "--layer", type=click.Choice(tuple(FAMILIES)), default="cp", show_default=True, help="Kind of sum-product layer."
-)
-@click.option("--units", type=click.IntRange(1), default=32, show_default=True, help="Units of each layer.")
+@click.option("--layer", type=click.Choice(tuple(FAMILIES)), help="Kind of sum-product layer; not of hidden trees.")
+@click.option("--units", type=click.IntRange(1), help="Units of each layer.")
+@click.option("--trees", type=click.IntRange(1), help="How many hidden trees are mixed.")
+@click.option("--tree-rows", type=click.Choice(TREE_ROWS), help="Which rows each hidden tree is made of.")
+@click.option("--start", type=click.Choice(STARTS), help="How hidden trees start: from draws, or from clusters of rows.")
 @click.option(
     "--input", type=click.Choice(INPUTS), default="categorical", show_default=True, help="Input distribution."
 )
-@click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Passes over the training rows.")
-@click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Rows in one step.")
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the training rows.")
+@click.option("--batch", type=click.IntRange(1), help="Rows in one step.")
 @click.option(
     "--learner",
     metavar="NAME[:SETTING=VALUE,...]",
-    default="adam",
-    show_default=True,
     help="How the circuit learns, as in adam:rate=0.05,schedule=one-cycle; a wrong name lists the learners.",
 )
 @click.option(
     "--lr",
     type=click.FloatRange(0, min_open=True),
     callback=finite,
-    help="The learner's rate, in short for --learner NAME:rate=.... Default: 0.1 for adam.",
+    help="The learner's rate, in short for --learner NAME:rate=....",
 )
 @click.option(
-    "--patience", type=click.IntRange(1), help="End after so many epochs in a row without a gain. Default: never."
+    "--pseudocount",
+    type=click.FloatRange(0),
+    callback=finite,
+    help="Imaginary rows for each distribution, so that nothing has a probability of 0.",
 )
+@click.option("--patience", type=click.IntRange(1), help="End after so many epochs in a row without a gain.")
 @click.option(
     "--min-delta",
     type=click.FloatRange(0),
-    default=0.0,
-    show_default=True,
     callback=finite,
     help="The gain in nats per row that counts for --patience.",
 )
@@ -105,6 +106,8 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
 
     With --columns, a table may hold text and empty cells: its first line has the names of the columns, the model keeps
     what they mean, and trains on the cells that are there.
+
+    What is not given is chosen by the kinds of the columns and the number of rows, and said in the first line.
 
     The model that is best on the validation rows is kept. OUT gets model.plica (structure and weights), samples.png,
     circuit.svg, report.json, for images inpainting.png, and report.html, which shows all of them. Ctrl-C ends training

@@ -20,7 +20,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
-from plica.tables.recipe import Recipe
+from plica.tables.recipe import HIDDEN_TREE, Recipe
 from plica.templates import hclt
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
 from plica.templates.parameterization import InputFactory
@@ -38,8 +38,6 @@ TABLE_REGION_GRAPHS: dict[str, Callable[[int, int], RegionGraph]] = {
 }
 # name: settings of input layers whose default start may be negative; with these they start as probabilities
 NORMALIZED: dict[str, dict[str, Any]] = {"embedding": {"weight_factory": softmax_normal}}
-HIDDEN_TREE = "hidden-tree"
-"""The structure that `plica.templates.hclt` takes from the training rows."""
 REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS, HIDDEN_TREE)))
 
 
@@ -57,7 +55,15 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Ci
     """
     factory = _input_factory(recipe, data, dtype)
     if recipe.structure == HIDDEN_TREE:
-        return hclt(data.train, recipe.units, input_layers=factory, seed=seed)
+        return hclt(
+            data.train,
+            recipe.units,
+            input_layers=factory,
+            num_trees=recipe.trees,
+            tree_rows=recipe.tree_rows,
+            start=recipe.start,
+            seed=seed,
+        )
     return _region_graph(recipe.structure, data, seed).build_circuit(
         input_factory=factory,
         sum_product=recipe.layer,

@@ -14,11 +14,9 @@ from plica.files.columns import is_missing
 from plica.files.datasets import Dataset, of_rows
 from plica.files.infer import MOST_CATEGORIES, MOST_CODES, ColumnRecord, check_records
 from plica.files.kinds import category_of
-from plica.tables.build import build_circuit, compile_circuit, find_device
 from plica.tables.frame_of import as_frame
 from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.model import Model, open_model
-from plica.tables.recipe import Recipe, choose
 from plica.tables.table_model import TableModel
 from plica.tables.words import in_python_words
 
@@ -56,8 +54,8 @@ def fit(
         target: The name of a column to predict: the model is fitted to the column given the others, above all. None to
             fit all columns alike.
         on_epoch: Called after each epoch with its figures.
-        chosen: What the rule of `plica.tables.recipe.choose` must not choose, by the names of `Recipe`: `structure`,
-            `layer`, `units`, `epochs`, `batch`, `learning_rate`.
+        chosen: What the rule of `plica.tables.recipe` must not choose, by the names of `Recipe`: `structure`,
+            `layer`, `units`, `trees`, `epochs`, `batch`, `learning_rate`, `pseudocount`.
 
     Raises:
         DTypeError: `data` is no table.
@@ -75,34 +73,31 @@ def fit(
         table = of_rows(
             [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
         )
-        recipe = choose(table, **chosen)
-        return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, target=target, on_epoch=on_epoch)
+        return _fitted(
+            table, frame, seed=seed, device=device, dtype=dtype, target=target, on_epoch=on_epoch, chosen=chosen
+        )
 
 
 def _fitted(
     data: Dataset,
     frame: Frame,
-    recipe: Recipe,
     *,
     seed: int,
     device: str,
     dtype: str,
     target: str | None,
     on_epoch: Any,
+    chosen: Mapping[str, Any],
 ) -> TableModel:
-    import torch
-
-    from plica.tables.fitting import file_options, train
+    from plica.tables.fitting import decide, file_options, train, untrained
 
     variable = None if target is None else _variable(data, target)
-    circuit = build_circuit(recipe, data, seed=seed, dtype=dtype)
-    options = file_options(data, dtype)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        compiled = compile_circuit(circuit, options).to(find_device(device))
-        result = train(compiled, data, recipe, seed=seed, target=variable, on_epoch=on_epoch)
+    recipe = decide(data, seed=seed, dtype=dtype, device=device, target=variable, **chosen)
+    compiled = untrained(recipe, data, seed=seed, dtype=dtype, device=device)
+    result = train(compiled, data, recipe, seed=seed, target=variable, on_epoch=on_epoch)
     if result.interrupted:
         raise KeyboardInterrupt
+    options = file_options(data, dtype)
     compiled.saved_with = {name: value for name, value in options.items() if name not in ("semiring", "dtype")}
     return TableModel(Model(compiled.eval(), data.encoding, None), frame.template(), recipe, result)
 

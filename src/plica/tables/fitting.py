@@ -5,17 +5,71 @@ Importing this module loads torch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from plica.files.datasets import Dataset
 from plica.learn.fit import FitResult, copy_state, fit
 from plica.learn.learners import parse_learner
+from plica.learn.learners.base import Learner
 from plica.learn.predicting import Predicting
-from plica.tables.recipe import Recipe
+from plica.tables.build import build_circuit, compile_circuit, find_device
+from plica.tables.recipe import Recipe, candidates
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
+
+
+_TRIAL_EPOCHS = 3
+
+
+def decide(
+    data: Dataset,
+    *,
+    seed: int,
+    dtype: str,
+    device: str = "cpu",
+    target: int | None = None,
+    on_trial: Callable[[Recipe, float], None] | None = None,
+    **chosen: Any,
+) -> Recipe:
+    """The recipe for a data set: of the candidates the one that is best by the validation rows after three epochs.
+
+    Args:
+        data: The data set.
+        seed: The seed of the trials.
+        dtype: The dtype of weights.
+        device: Where to train.
+        target: As of `train`.
+        on_trial: Called for each trial with its recipe and its mean log-likelihood of the validation rows.
+        chosen: As of `plica.tables.recipe.candidates`.
+
+    Raises:
+        KeyboardInterrupt: A trial was interrupted.
+    """
+    recipes = candidates(data, **chosen)
+    scores: list[float] = []
+    for recipe in recipes if len(recipes) > 1 else ():
+        trial = replace(recipe, epochs=min(recipe.epochs, _TRIAL_EPOCHS), patience=None)
+        model = untrained(trial, data, seed=seed, dtype=dtype, device=device)
+        result = train(model, data, trial, seed=seed, target=target)
+        if result.interrupted:
+            raise KeyboardInterrupt
+        scores.append(result.history[result.best_epoch].valid)
+        if on_trial is not None:
+            on_trial(recipe, scores[-1])
+    return recipes[scores.index(max(scores))] if scores else recipes[0]
+
+
+def untrained(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, device: str = "cpu") -> TorchCircuit:
+    """The compiled circuit of a recipe with its first weights, which are drawn beside torch's own generator."""
+    circuit = build_circuit(recipe, data, seed=seed, dtype=dtype)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return compile_circuit(circuit, file_options(data, dtype)).to(find_device(device))
 
 
 def train(
@@ -42,7 +96,7 @@ def train(
         model if target is None else Predicting(model, target),
         data.train,
         data.valid,
-        learner=parse_learner(recipe.learner, rate=recipe.learning_rate),
+        learner=learner_of(recipe),
         epochs=recipe.epochs,
         batch=recipe.batch,
         patience=recipe.patience,
@@ -51,6 +105,15 @@ def train(
         **running,
     )
     return result if target is None else replace(result, best_state=copy_state(model))
+
+
+def learner_of(recipe: Recipe) -> Learner:
+    """The learner of a recipe.
+
+    Raises:
+        InputError: There is no such learner or setting.
+    """
+    return parse_learner(recipe.learner, rate=recipe.learning_rate, pseudocount=recipe.pseudocount)
 
 
 def file_options(data: Dataset, dtype: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,6 +52,7 @@ def hclt(
     num_bins: int | None = None,
     chunk_size: int | None = None,
     num_trees: int = 1,
+    tree_rows: str = "drawn",
     share_inputs: bool = False,
     start: str = "draws",
     seed: int = 0,
@@ -83,8 +85,10 @@ def hclt(
         num_bins: The most bins for real numbers when mutual information is measured; by default `sqrt(n / 5)` for n
             known rows of a column, 2 to 16.
         chunk_size: How many pairs of variables are counted at once.
-        num_trees: The number of trees. The first is that of the data, each other one that of rows drawn from the data
-            with replacement. A sum joins them at the root.
+        num_trees: The number of trees. A sum joins them at the root.
+        tree_rows: Which rows a tree is made of. "drawn": the first tree is that of the data, each other one that of
+            rows drawn from the data with replacement. "clusters": each is that of a k-means cluster of rows, and of a
+            tenth of the others; with a start from data, its states are clusters of the rows of its cluster.
         share_inputs: Whether the trees share the input layer of each variable.
         start: How the circuit starts: from "draws", or from "data" by k-means clusters of rows. Then state k
             of each variable is what cluster k has there, and transitions mostly keep the state.
@@ -117,16 +121,19 @@ def hclt(
         )
     if not known(start, _STARTS):
         raise InputError(f"hclt: unknown start {shown(start)}; expected one of {', '.join(_STARTS)}")
+    if not known(tree_rows, _TREE_ROWS):
+        raise InputError(f"hclt: unknown tree_rows {shown(tree_rows)}; expected one of {', '.join(_TREE_ROWS)}")
+    seed, shared = checked_seed("hclt", seed), flag("hclt", "share_inputs", share_inputs)
     make_inputs, states = _STARTS[start](rows, input_layers, num_latents)
     codes = Codes.of_columns("hclt", rows, states, num_bins)
-    rng, shared = np.random.default_rng(checked_seed("hclt", seed)), flag("hclt", "share_inputs", share_inputs)
     trees: list[Array] = []
     inputs_of_trees: list[list[InputLayer]] = []
-    for number in range(num_trees):
-        drawn = codes if number == 0 else codes.of_rows(rng.integers(len(rows), size=len(rows)))
-        information = information_above_chance(drawn, pseudocount=pseudocount, chunk_size=chunk_size)
+    for number, of_tree in enumerate(_TREE_ROWS[tree_rows](rows, states, int(num_trees), seed)):
+        information = information_above_chance(
+            codes.of_rows(of_tree.structure), pseudocount=pseudocount, chunk_size=chunk_size
+        )
         trees.append(maximum_spanning_tree("hclt", information, root))
-        inputs_of_trees.append(inputs_of_trees[0] if shared and number else make_inputs(seed + number))
+        inputs_of_trees.append(inputs_of_trees[0] if shared and number else make_inputs(seed + number, of_tree.start))
     weights = _weights(start, weight_param, num_latents, seed)
     return hidden_trees(trees, inputs_of_trees, num_classes=num_classes, weight_factory=weights)
 
@@ -183,7 +190,37 @@ def _add_tree(
     return state
 
 
-_Inputs: TypeAlias = Callable[[int], list[InputLayer]]  # from a seed
+@dataclass(frozen=True, slots=True)
+class _TreeRows:
+    """The numbers of the rows of a tree: of those that its structure follows from, and of those that it starts from."""
+
+    structure: Array
+    start: Array
+
+
+def _drawn_rows(rows: Array, states: Sequence[int | None], count: int, seed: int) -> list[_TreeRows]:  # noqa: ARG001
+    """Rows drawn with replacement; the first tree has all."""
+    rng, every = np.random.default_rng(seed), np.arange(len(rows))
+    drawn = [every if number == 0 else rng.integers(len(rows), size=len(rows)) for number in range(count)]
+    return [_TreeRows(chosen, every) for chosen in drawn]
+
+
+def _clusters_of_rows(rows: Array, states: Sequence[int | None], count: int, seed: int) -> list[_TreeRows]:
+    """The rows of each cluster; for the structure also every tenth of the others, so that no pair is unknown."""
+    labels = cluster_labels(rows, states, count, seed)
+    by_tree = []
+    for label in range(count):
+        members, others = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
+        by_tree.append(_TreeRows(np.concatenate([members, others[::_OTHERS]]), members))
+    return by_tree
+
+
+_OTHERS = 10
+_TREE_ROWS: Mapping[str, Callable[[Array, Sequence[int | None], int, int], list[_TreeRows]]] = {
+    "drawn": _drawn_rows,
+    "clusters": _clusters_of_rows,
+}
+_Inputs: TypeAlias = Callable[[int, Array], list[InputLayer]]  # from a seed and the numbers of rows to start from
 
 
 def _drawn(rows: Array, input_layers: InputSettings, units: int) -> tuple[_Inputs, list[int | None]]:
@@ -191,7 +228,7 @@ def _drawn(rows: Array, input_layers: InputSettings, units: int) -> tuple[_Input
     factories = column_factories("hclt", input_layers, rows.shape[1], rows)
     domains = [factory(Scope([v]), 1).domain for v, factory in enumerate(factories)]
     check_rows("hclt", rows, domains)
-    return lambda _: [factory(Scope([v]), units) for v, factory in enumerate(factories)], [
+    return lambda _seed, _rows: [factory(Scope([v]), units) for v, factory in enumerate(factories)], [
         domain.num_states for domain in domains
     ]
 
@@ -201,10 +238,10 @@ def _clustered(rows: Array, input_layers: InputSettings, units: int) -> tuple[_I
     starts = column_starts("hclt", input_layers, rows, _CLUSTER_PSEUDOCOUNT)
     states = [start.whole.domain.num_states for start in starts]
 
-    def make(seed: int) -> list[InputLayer]:
-        chosen = np.arange(len(rows))
-        if len(rows) > _MOST_CLUSTERED:
-            chosen = np.sort(np.random.default_rng(seed).choice(len(rows), _MOST_CLUSTERED, replace=False))
+    def make(seed: int, of_tree: Array) -> list[InputLayer]:
+        chosen = of_tree if len(of_tree) >= _LEAST_OF_STATE * units else np.arange(len(rows))
+        if len(chosen) > _MOST_CLUSTERED:
+            chosen = np.sort(np.random.default_rng(seed).choice(chosen, _MOST_CLUSTERED, replace=False))
         labels = cluster_labels(rows[chosen], states, units, seed)
         return [start.layer(chosen, labels, units) for start in starts]
 
@@ -213,6 +250,7 @@ def _clustered(rows: Array, input_layers: InputSettings, units: int) -> tuple[_I
 
 _CLUSTER_PSEUDOCOUNT = 5.0  # imaginary rows of each cluster
 _MOST_CLUSTERED = 10_000  # rows
+_LEAST_OF_STATE = 5  # rows of a cluster for each state; a tree of fewer starts from all rows
 _STAYING = 0.75  # the probability that a state keeps its number
 _STARTS: Mapping[str, Callable[[Array, InputSettings, int], tuple[_Inputs, list[int | None]]]] = {
     "draws": _drawn,
