@@ -24,6 +24,7 @@ from plica.learn import Epoch, FitResult, Progress, TensorBoard, mean_log_likeli
 from plica.learn.learners import learner_settings, parse_learner
 from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
+from plica.symbolic.circuit import Circuit
 from plica.tables.build import build_circuit, compile_circuit, find_device
 from plica.tables.fitting import decide, file_options, learner_of, train
 from plica.tables.recipe import Recipe
@@ -45,12 +46,17 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     device = find_device(settings.device)
     if settings.learner is not None:  # a wrong one is refused before anything is made
         parse_learner(settings.learner, rate=settings.lr, pseudocount=settings.pseudocount)
+
+    def check(circuit: Circuit) -> None:
+        check_fits(count_parameters(circuit), settings.dtype)
+
     recipe = decide(
         data,
         seed=settings.seed,
         dtype=settings.dtype,
         device=settings.device,
         on_trial=_say_trial,
+        check=check,
         structure=settings.region_graph,
         layer=settings.layer,
         units=settings.units,
@@ -68,7 +74,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     )
     learner = learner_of(recipe)
     circuit, graph = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype), recipe.structure
-    check_fits(count_parameters(circuit), settings.dtype)
+    check(circuit)
     click.echo(
         f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
         f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters; {recipe}"
@@ -80,7 +86,10 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     model = compile_circuit(circuit, saved).to(device)
     result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resume)
     figures = _evaluate(model, data, result.seconds)
-    report = make_report(settings, data, circuit, graph, result, figures) | {"recipe": asdict(recipe), "learner": learner_settings(learner)}
+    report = make_report(settings, data, circuit, graph, result, figures) | {
+        "recipe": asdict(recipe),
+        "learner": learner_settings(learner),
+    }
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
     outputs = (
         data,

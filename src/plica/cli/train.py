@@ -42,7 +42,9 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option("--units", type=click.IntRange(1), help="Units of each layer.")
 @click.option("--trees", type=click.IntRange(1), help="How many hidden trees are mixed.")
 @click.option("--tree-rows", type=click.Choice(TREE_ROWS), help="Which rows each hidden tree is made of.")
-@click.option("--start", type=click.Choice(STARTS), help="How hidden trees start: from draws, or from clusters of rows.")
+@click.option(
+    "--start", type=click.Choice(STARTS), help="How hidden trees start: from draws, or from clusters of rows."
+)
 @click.option(
     "--input", type=click.Choice(INPUTS), default="categorical", show_default=True, help="Input distribution."
 )

@@ -16,6 +16,7 @@ from plica.learn.fit import FitResult, copy_state, fit
 from plica.learn.learners import parse_learner
 from plica.learn.learners.base import Learner
 from plica.learn.predicting import Predicting
+from plica.symbolic.circuit import Circuit
 from plica.tables.build import build_circuit, compile_circuit, find_device
 from plica.tables.recipe import Recipe, candidates
 
@@ -34,6 +35,7 @@ def decide(
     device: str = "cpu",
     target: int | None = None,
     on_trial: Callable[[Recipe, float], None] | None = None,
+    check: Callable[[Circuit], None] | None = None,
     **chosen: Any,
 ) -> Recipe:
     """The recipe for a data set: of the candidates the one that is best by the validation rows after three epochs.
@@ -45,6 +47,7 @@ def decide(
         device: Where to train.
         target: As of `train`.
         on_trial: Called for each trial with its recipe and its mean log-likelihood of the validation rows.
+        check: Called with each circuit before it is compiled, to refuse it.
         chosen: As of `plica.tables.recipe.candidates`.
 
     Raises:
@@ -54,7 +57,7 @@ def decide(
     scores: list[float] = []
     for recipe in recipes if len(recipes) > 1 else ():
         trial = replace(recipe, epochs=min(recipe.epochs, _TRIAL_EPOCHS), patience=None)
-        model = untrained(trial, data, seed=seed, dtype=dtype, device=device)
+        model = untrained(trial, data, seed=seed, dtype=dtype, device=device, check=check)
         result = train(model, data, trial, seed=seed, target=target)
         if result.interrupted:
             raise KeyboardInterrupt
@@ -64,9 +67,28 @@ def decide(
     return recipes[scores.index(max(scores))] if scores else recipes[0]
 
 
-def untrained(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, device: str = "cpu") -> TorchCircuit:
-    """The compiled circuit of a recipe with its first weights, which are drawn beside torch's own generator."""
+def untrained(
+    recipe: Recipe,
+    data: Dataset,
+    *,
+    seed: int,
+    dtype: str,
+    device: str = "cpu",
+    check: Callable[[Circuit], None] | None = None,
+) -> TorchCircuit:
+    """The compiled circuit of a recipe with its first weights; torch's own generator stays as it is.
+
+    Args:
+        recipe: What to build.
+        data: The data set.
+        seed: The seed of structure and weights.
+        dtype: The dtype of weights.
+        device: Where they are.
+        check: Called with the circuit before it is compiled, to refuse it.
+    """
     circuit = build_circuit(recipe, data, seed=seed, dtype=dtype)
+    if check is not None:
+        check(circuit)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return compile_circuit(circuit, file_options(data, dtype)).to(find_device(device))
