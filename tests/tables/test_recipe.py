@@ -63,7 +63,7 @@ def _scored(monkeypatch: pytest.MonkeyPatch, *scores: float, interrupted: bool =
     """Trials that end with scores; the recipes that are tried."""
     tried: list[Recipe] = []
 
-    def train(model: Any, data: Any, recipe: Recipe, **_: Any) -> Any:
+    def train(_model: Any, _data: Any, recipe: Recipe, **_: Any) -> Any:
         tried.append(recipe)
         epochs = [SimpleNamespace(valid=-9.0), SimpleNamespace(valid=scores[len(tried) - 1])]
         return SimpleNamespace(history=epochs, best_epoch=1, interrupted=interrupted)

@@ -90,7 +90,7 @@ def candidates(data: Dataset, **chosen: Any) -> tuple[Recipe, ...]:
         if name not in Recipe.__dataclass_fields__:
             raise InputError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
     given = {name: value for name, value in chosen.items() if value is not None}
-    rules = (Recipe(structure="random-binary-tree" if data.shape is None else "quad-tree-2"),)
+    rules: tuple[Recipe, ...] = (Recipe(structure="random-binary-tree" if data.shape is None else "quad-tree-2"),)
     if _has_states(data, given) and given.get("structure", HIDDEN_TREE) == HIDDEN_TREE:
         rules = _hidden_trees(len(data.train), data.num_variables)
     if "learner" in given:  # the rates of the rule are those of its learner
@@ -115,16 +115,16 @@ def _has_states(data: Dataset, given: Mapping[str, Any]) -> bool:
 def _hidden_trees(rows: int, columns: int) -> tuple[Recipe, ...]:
     """The rule for columns of states: rows for each column say how much can be learned.
 
-    | rows for each column | trees                            | states | rate | batch | epochs | pseudocount |
-    | below 2              | 1, or 4 of clusters              | 8      | 0.05 | 50    | 12     | 1           |
-    | below 50             | 4 of clusters, or 4 of rows drawn | 16     | 0.1  | 50    | 15     | 0.3         |
-    | 50 and more          | 1                                | 64     | 0.2  | 100   | 25     | 1           |
+    | rows for each column | trees                             | states | rate | batch | epochs | pseudocount |
+    | below 2              | 1, or 4 of clusters               | 8      | 0.1  | 50    | 8      | 1           |
+    | below 50             | 4 of clusters, or 4 of drawn rows | 16     | 0.1  | 50    | 15     | 0.3         |
+    | 50 and more          | 1                                 | 64     | 0.2  | 100   | 25     | 1           |
 
     All start from data. Measured on 13 binary sets, by their validation rows: `docs/training.md`.
     """
     rule = Recipe(structure=HIDDEN_TREE, start="data")
     if rows < 2 * columns:
-        rule = replace(rule, units=8, learning_rate=0.05, batch=50, epochs=12, pseudocount=1.0)
+        rule = replace(rule, units=8, learning_rate=0.1, batch=50, epochs=8, pseudocount=1.0)
         return rule, replace(rule, trees=4, tree_rows="clusters")
     if rows < 50 * columns:
         rule = replace(rule, units=16, trees=4, learning_rate=0.1, batch=50, epochs=15, pseudocount=0.3)

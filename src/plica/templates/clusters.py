@@ -56,7 +56,8 @@ def _first_centres(vectors: Array, count: int, seed: int) -> Array:
     """
     rng = np.random.default_rng(seed)
     squares = (vectors**2).sum(axis=1)
-    distances, chosen = np.ones(len(vectors)), []
+    distances = np.ones(len(vectors))
+    chosen: list[int] = []
     for _ in range(count):
         position = int(rng.choice(len(vectors), p=distances / distances.sum()))
         from_here = np.maximum(squares - 2.0 * (vectors @ vectors[position]) + squares[position], 0.0)
