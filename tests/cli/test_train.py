@@ -104,18 +104,16 @@ def test_the_first_line_and_the_report_say_what_was_chosen(plica: Plica, tmp_pat
     np.save(tmp_path / "bits.npy", bits)
     words = ("train", tmp_path / "bits.npy", "--out", "out", "--units", 2, "--epochs", 1, "--quiet")
     told = plica(*words).stdout.splitlines()
-    tried = [rf"tried units 2, trees 4, tree-rows {rows}, .*: -\d\.\d{{3}} nats .*" for rows in ("clusters", "drawn")]
+    tried = [rf"tried units 2, trees 4, start {start}, .*: -\d\.\d{{3}} nats .*" for start in ("clusters", "data")]
     assert all(re.fullmatch(pattern, line) for pattern, line in zip(tried, told, strict=False))
     assert re.fullmatch(
         r"bits: .*; hidden-tree, .*; units 2, trees 4, .*, pseudocount 0.3, epochs 1, batch 50", told[2]
     )
     recipe = report_of("out")["recipe"]
     assert (recipe["trees"], recipe["units"], recipe["epochs"], recipe["pseudocount"]) == (4, 2, 1, 0.3)
-    told = plica(*words, "--trees", 2, "--tree-rows", "clusters", "--start", "draws", "--pseudocount", 2).stdout
+    told = plica(*words, "--trees", 2, "--start", "draws", "--pseudocount", 2).stdout
     assert "tried" not in told
-    assert (
-        "; units 2, trees 2, tree-rows clusters, start draws, learner adam, lr 0.1, pseudocount 2.0, epochs 1" in told
-    )
+    assert "; units 2, trees 2, start draws, learner adam, lr 0.1, pseudocount 2.0, epochs 1" in told
 
 
 @pytest.mark.usefixtures("without_pictures")

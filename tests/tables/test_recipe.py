@@ -21,16 +21,16 @@ def bits(rows: int, columns: int, **changed: Any) -> Dataset:
 @pytest.mark.parametrize(
     ("rows", "columns", "expected"),
     [
-        (19, 10, [(8, 1, "drawn"), (8, 4, "clusters")]),
-        (20, 10, [(16, 4, "clusters"), (16, 4, "drawn")]),
-        (499, 10, [(16, 4, "clusters"), (16, 4, "drawn")]),
-        (500, 10, [(64, 1, "drawn")]),
+        (19, 10, [(8, 1, "data"), (8, 4, "clusters")]),
+        (20, 10, [(16, 4, "clusters"), (16, 4, "data")]),
+        (499, 10, [(16, 4, "clusters"), (16, 4, "data")]),
+        (500, 10, [(64, 1, "data")]),
     ],
 )
 def test_rows_for_each_column_choose_hidden_trees(rows, columns, expected) -> None:
     recipes = candidates(bits(rows, columns))
-    assert [(recipe.units, recipe.trees, recipe.tree_rows) for recipe in recipes] == expected
-    assert {(recipe.structure, recipe.start) for recipe in recipes} == {("hidden-tree", "data")}
+    assert [(recipe.units, recipe.trees, recipe.start) for recipe in recipes] == expected
+    assert {recipe.structure for recipe in recipes} == {"hidden-tree"}
 
 
 def test_other_data_has_other_structures() -> None:
@@ -41,10 +41,10 @@ def test_other_data_has_other_structures() -> None:
 
 
 def test_what_is_chosen_is_no_longer_tried() -> None:
-    (recipe,) = candidates(bits(30, 10), trees=3, tree_rows="clusters", units=None)
+    (recipe,) = candidates(bits(30, 10), trees=3, start="clusters", units=None)
     assert (recipe.trees, recipe.units) == (3, 16)
     assert str(recipe) == (
-        "units 16, trees 3, tree-rows clusters, start data, learner adam, lr 0.1, pseudocount 0.3, epochs 15, batch 50"
+        "units 16, trees 3, start clusters, learner adam, lr 0.1, pseudocount 0.3, epochs 15, batch 50"
     )
 
 

@@ -93,7 +93,7 @@ def test_each_tree_is_that_of_a_cluster() -> None:
     half = np.repeat([0, 1], 200)
     zero, two = rng.integers(2, size=(2, 400))
     rows = np.stack([zero, np.where(half == 0, zero, two), two, *[half] * 8], axis=1)
-    circuit = hclt(rows, 2, num_trees=2, tree_rows="clusters", start="data", seed=3)
+    circuit = hclt(rows, 2, num_trees=2, start="clusters", seed=3)
     labels = cluster_labels(rows, [2] * 11, 2, seed=3)
     assert abs(np.corrcoef(labels, half)[0, 1]) > 0.99
     expected = []
@@ -151,8 +151,7 @@ def test_little_data(rows) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"start": "kmeans"}, "hclt: unknown start 'kmeans'; expected one of draws, data"),
-        ({"tree_rows": "all"}, "hclt: unknown tree_rows 'all'; expected one of drawn, clusters"),
+        ({"start": "kmeans"}, "hclt: unknown start 'kmeans'; expected one of draws, data, clusters"),
         (
             {"start": "data", "weight_param": Parameterization()},
             "transitions that start from data have no weight_param",

@@ -61,7 +61,6 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         layer=settings.layer,
         units=settings.units,
         trees=settings.trees,
-        tree_rows=settings.tree_rows,
         start=settings.start,
         input=settings.input,
         epochs=settings.epochs,

@@ -34,7 +34,6 @@ class Settings:
             `plica.tables.recipe.choose`.
         units: In each layer.
         trees: Hidden trees.
-        tree_rows: The rows of each hidden tree.
         start: How hidden trees start.
         epochs: The most epochs.
         batch: Rows in one step.
@@ -61,7 +60,6 @@ class Settings:
     layer: str | None
     units: int | None
     trees: int | None
-    tree_rows: str | None
     start: str | None
     epochs: int | None
     batch: int | None

@@ -19,7 +19,7 @@ from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import REGION_GRAPHS
-from plica.tables.recipe import STARTS, TREE_ROWS
+from plica.tables.recipe import STARTS
 from plica.templates.region_graph.build import FAMILIES
 
 
@@ -41,9 +41,10 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option("--layer", type=click.Choice(tuple(FAMILIES)), help="Kind of sum-product layer; not of hidden trees.")
 @click.option("--units", type=click.IntRange(1), help="Units of each layer.")
 @click.option("--trees", type=click.IntRange(1), help="How many hidden trees are mixed.")
-@click.option("--tree-rows", type=click.Choice(TREE_ROWS), help="Which rows each hidden tree is made of.")
 @click.option(
-    "--start", type=click.Choice(STARTS), help="How hidden trees start: from draws, or from clusters of rows."
+    "--start",
+    type=click.Choice(STARTS),
+    help="How hidden trees start: data: states are clusters of rows; clusters: each tree is made of one.",
 )
 @click.option(
     "--input", type=click.Choice(INPUTS), default="categorical", show_default=True, help="Input distribution."

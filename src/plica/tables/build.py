@@ -60,7 +60,6 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str) -> Ci
             recipe.units,
             input_layers=factory,
             num_trees=recipe.trees,
-            tree_rows=recipe.tree_rows,
             start=recipe.start,
             seed=seed,
         )

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from plica.files.datasets import Dataset
 from plica.learn.fit import FitResult, copy_state, fit
 from plica.learn.learners import parse_learner
@@ -89,6 +87,8 @@ def untrained(
     circuit = build_circuit(recipe, data, seed=seed, dtype=dtype)
     if check is not None:
         check(circuit)
+    import torch
+
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return compile_circuit(circuit, file_options(data, dtype)).to(find_device(device))

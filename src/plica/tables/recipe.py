@@ -16,8 +16,7 @@ from plica.files.datasets import Dataset
 
 HIDDEN_TREE = "hidden-tree"
 """The structure that `plica.templates.hclt` takes from the training rows."""
-STARTS = ("draws", "data")
-TREE_ROWS = ("drawn", "clusters")
+STARTS = ("draws", "data", "clusters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,8 @@ class Recipe:
         layer: The kind of sum-product layers; not of hidden trees.
         units: Units of each layer.
         trees: The number of hidden trees; other structures have none.
-        tree_rows: The rows of each hidden tree: "drawn" with replacement, or a cluster of the rows.
-        start: How hidden trees start: from "draws", or from "data" by clusters of rows.
+        start: How hidden trees start (`plica.templates.hclt`): from "draws", from "data", or each from one of as many
+            "clusters" of rows.
         input: The input distribution of rows of one kind; typed columns have those of their kinds.
         epochs: The most passes over the training rows.
         batch: Rows in one step.
@@ -46,7 +45,6 @@ class Recipe:
     layer: str = "cp"
     units: int = 32
     trees: int = 1
-    tree_rows: str = "drawn"
     start: str = "draws"
     input: str = "categorical"
     epochs: int = 40
@@ -59,7 +57,7 @@ class Recipe:
 
     def __str__(self) -> str:
         """What it is, in the words of the command line."""
-        of_trees = {"trees": self.trees, "tree-rows": self.tree_rows if self.trees > 1 else None, "start": self.start}
+        of_trees = {"trees": self.trees, "start": self.start}
         chosen: Mapping[str, Any] = {
             "units": self.units,
             **(of_trees if self.structure == HIDDEN_TREE else {"layer": self.layer}),
@@ -125,8 +123,8 @@ def _hidden_trees(rows: int, columns: int) -> tuple[Recipe, ...]:
     rule = Recipe(structure=HIDDEN_TREE, start="data")
     if rows < 2 * columns:
         rule = replace(rule, units=8, learning_rate=0.1, batch=50, epochs=8, pseudocount=1.0)
-        return rule, replace(rule, trees=4, tree_rows="clusters")
+        return rule, replace(rule, trees=4, start="clusters")
     if rows < 50 * columns:
         rule = replace(rule, units=16, trees=4, learning_rate=0.1, batch=50, epochs=15, pseudocount=0.3)
-        return replace(rule, tree_rows="clusters"), rule
+        return replace(rule, start="clusters"), rule
     return (replace(rule, units=64, learning_rate=0.2, batch=100, epochs=25, pseudocount=1.0),)

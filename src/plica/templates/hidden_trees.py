@@ -52,7 +52,6 @@ def hclt(
     num_bins: int | None = None,
     chunk_size: int | None = None,
     num_trees: int = 1,
-    tree_rows: str = "drawn",
     share_inputs: bool = False,
     start: str = "draws",
     seed: int = 0,
@@ -85,13 +84,12 @@ def hclt(
         num_bins: The most bins for real numbers when mutual information is measured; by default `sqrt(n / 5)` for n
             known rows of a column, 2 to 16.
         chunk_size: How many pairs of variables are counted at once.
-        num_trees: The number of trees. A sum joins them at the root.
-        tree_rows: Which rows a tree is made of. "drawn": the first tree is that of the data, each other one that of
-            rows drawn from the data with replacement. "clusters": each is that of a k-means cluster of rows, and of a
-            tenth of the others; with a start from data, its states are clusters of the rows of its cluster.
+        num_trees: The number of trees. The first is that of the data, each other one that of rows drawn from the data
+            with replacement, but for a start from "clusters". A sum joins them at the root.
         share_inputs: Whether the trees share the input layer of each variable.
-        start: How the circuit starts: from "draws", or from "data" by k-means clusters of rows. Then state k
-            of each variable is what cluster k has there, and transitions mostly keep the state.
+        start: How the circuit starts. "draws"; "data": state k of each variable is what the k-th k-means cluster of
+            rows has there, and transitions mostly keep the state; "clusters": so too, but each tree is made of another
+            cluster of rows, whose own clusters are its states, and for its structure of a tenth of the other rows.
         seed: The seed of the trees' rows, and of a start from data.
 
     Raises:
@@ -121,14 +119,12 @@ def hclt(
         )
     if not known(start, _STARTS):
         raise InputError(f"hclt: unknown start {shown(start)}; expected one of {', '.join(_STARTS)}")
-    if not known(tree_rows, _TREE_ROWS):
-        raise InputError(f"hclt: unknown tree_rows {shown(tree_rows)}; expected one of {', '.join(_TREE_ROWS)}")
     seed, shared = checked_seed("hclt", seed), flag("hclt", "share_inputs", share_inputs)
-    make_inputs, states = _STARTS[start](rows, input_layers, num_latents)
+    make_inputs, states = _STARTS[start].inputs(rows, input_layers, num_latents)
     codes = Codes.of_columns("hclt", rows, states, num_bins)
     trees: list[Array] = []
     inputs_of_trees: list[list[InputLayer]] = []
-    for number, of_tree in enumerate(_TREE_ROWS[tree_rows](rows, states, int(num_trees), seed)):
+    for number, of_tree in enumerate(_STARTS[start].rows_of_trees(rows, states, int(num_trees), seed)):
         information = information_above_chance(
             codes.of_rows(of_tree.structure), pseudocount=pseudocount, chunk_size=chunk_size
         )
@@ -216,10 +212,6 @@ def _clusters_of_rows(rows: Array, states: Sequence[int | None], count: int, see
 
 
 _OTHERS = 10
-_TREE_ROWS: Mapping[str, Callable[[Array, Sequence[int | None], int, int], list[_TreeRows]]] = {
-    "drawn": _drawn_rows,
-    "clusters": _clusters_of_rows,
-}
 _Inputs: TypeAlias = Callable[[int, Array], list[InputLayer]]  # from a seed and the numbers of rows to start from
 
 
@@ -252,15 +244,26 @@ _CLUSTER_PSEUDOCOUNT = 5.0  # imaginary rows of each cluster
 _MOST_CLUSTERED = 10_000  # rows
 _LEAST_OF_STATE = 5  # rows of a cluster for each state; a tree of fewer starts from all rows
 _STAYING = 0.75  # the probability that a state keeps its number
-_STARTS: Mapping[str, Callable[[Array, InputSettings, int], tuple[_Inputs, list[int | None]]]] = {
-    "draws": _drawn,
-    "data": _clustered,
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How input layers start, and which rows each of several trees is made of."""
+
+    inputs: Callable[[Array, InputSettings, int], tuple[_Inputs, list[int | None]]]
+    rows_of_trees: Callable[[Array, Sequence[int | None], int, int], list[_TreeRows]] = _drawn_rows
+
+
+_STARTS: Mapping[str, _Start] = {
+    "draws": _Start(_drawn),
+    "data": _Start(_clustered),
+    "clusters": _Start(_clustered, _clusters_of_rows),
 }
 
 
 def _weights(start: str, described: Parameterization | None, states: int, seed: int) -> ParameterFactory:
     """Makes the transitions. From data, a state mostly keeps its number, as all variables of a row have one cluster."""
-    if start != "data":
+    if start == "draws":
         return parameterization_to_factory(Parameterization("normal", "softmax") if described is None else described)
     if described is not None:
         raise InputError("hclt: transitions that start from data have no weight_param; leave it out")
