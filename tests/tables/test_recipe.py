@@ -82,7 +82,7 @@ def test_validation_rows_choose(monkeypatch, scores, best) -> None:
     recipes = candidates(bits(30, 10), patience=2)
     assert recipe == recipes[best]
     assert told == list(zip(recipes, scores, strict=True))
-    assert [(trial.epochs, trial.patience) for trial in tried] == [(3, None)] * 2
+    assert [(trial.epochs, trial.patience) for trial in tried] == [(2, None)] * 2
 
 
 def test_a_single_recipe_is_not_tried_and_an_interrupt_ends_trials(monkeypatch) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
 
 
-_TRIAL_EPOCHS = 3
+_TRIAL_EPOCHS = 2
 
 
 def decide(
@@ -36,7 +36,7 @@ def decide(
     check: Callable[[Circuit], None] | None = None,
     **chosen: Any,
 ) -> Recipe:
-    """The recipe for a data set: of the candidates the one that is best by the validation rows after three epochs.
+    """The recipe for a data set: of the candidates the one that is best by the validation rows after two epochs.
 
     Args:
         data: The data set.
