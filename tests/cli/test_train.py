@@ -111,9 +111,9 @@ def test_the_first_line_and_the_report_say_what_was_chosen(plica: Plica, tmp_pat
     )
     recipe = report_of("out")["recipe"]
     assert (recipe["trees"], recipe["units"], recipe["epochs"], recipe["pseudocount"]) == (4, 2, 1, 0.3)
-    told = plica(*words, "--trees", 2, "--start", "draws", "--pseudocount", 2).stdout
-    assert "tried" not in told
-    assert "; units 2, trees 2, start draws, learner adam, lr 0.1, pseudocount 2.0, epochs 1" in told
+    again = plica(*words, "--trees", 2, "--start", "draws", "--pseudocount", 2).stdout
+    assert "tried" not in again
+    assert "; units 2, trees 2, start draws, learner adam, lr 0.1, pseudocount 2.0, epochs 1" in again
 
 
 @pytest.mark.usefixtures("without_pictures")
