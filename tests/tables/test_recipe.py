@@ -21,7 +21,7 @@ def bits(rows: int, columns: int, **changed: Any) -> Dataset:
 @pytest.mark.parametrize(
     ("rows", "columns", "expected"),
     [
-        (19, 10, [(8, 1, "data"), (8, 4, "clusters")]),
+        (19, 10, [(8, 1, "data"), (8, 2, "clusters")]),
         (20, 10, [(16, 4, "clusters"), (16, 4, "data")]),
         (499, 10, [(16, 4, "clusters"), (16, 4, "data")]),
         (500, 10, [(64, 1, "data")]),

@@ -114,7 +114,7 @@ def _hidden_trees(rows: int, columns: int) -> tuple[Recipe, ...]:
     """The rule for columns of states: rows for each column say how much can be learned.
 
     | rows for each column | trees                             | states | rate | batch | epochs | pseudocount |
-    | below 2              | 1, or 4 of clusters               | 8      | 0.1  | 50    | 8      | 1           |
+    | below 2              | 1, or 2 of clusters               | 8      | 0.1  | 50    | 8      | 1           |
     | below 50             | 4 of clusters, or 4 of drawn rows | 16     | 0.1  | 50    | 15     | 0.3         |
     | 50 and more          | 1                                 | 64     | 0.2  | 100   | 25     | 1           |
 
@@ -123,7 +123,7 @@ def _hidden_trees(rows: int, columns: int) -> tuple[Recipe, ...]:
     rule = Recipe(structure=HIDDEN_TREE, start="data")
     if rows < 2 * columns:
         rule = replace(rule, units=8, learning_rate=0.1, batch=50, epochs=8, pseudocount=1.0)
-        return rule, replace(rule, trees=4, start="clusters")
+        return rule, replace(rule, trees=2, start="clusters")
     if rows < 50 * columns:
         rule = replace(rule, units=16, trees=4, learning_rate=0.1, batch=50, epochs=15, pseudocount=0.3)
         return replace(rule, start="clusters"), rule
