@@ -13,7 +13,7 @@ from plica.bench.sets import Column, MixedTable
 from plica.errors import InputError
 from plica.files.datasets import from_path
 from plica.queries import posterior
-from plica.tables.recipe import choose
+from plica.tables.rules import choose
 
 QUICK = PlicaTables({"units": 2, "epochs": 1})
 METHOD = PlicaTables({"units": 4, "epochs": 8, "batch": 10})

@@ -36,6 +36,7 @@ def test_debd(plica: Plica, tmp_path: Path) -> None:
     (run,) = json.loads(out.read_text())["runs"]
     assert run["name"] == "toy"
     assert run["published"] is None
+    assert (run["recipe"]["structure"], run["recipe"]["trees"]) == ("hidden-tree", 4)
     assert run["seconds"] > 0
 
 

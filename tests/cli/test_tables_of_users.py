@@ -18,7 +18,7 @@ from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS, TableColumn
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import build_circuit
-from plica.tables.recipe import choose
+from plica.tables.rules import choose
 from tests.harness.tables_of_users import run, untrained
 from tests.harness.together import grouped
 

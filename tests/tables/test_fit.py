@@ -11,8 +11,9 @@ import torch
 
 import plica
 from plica.errors import DTypeError, FileFormatError, InputError
+from plica.files.datasets import Dataset
 from plica.tables import TableModel, fit, load
-from plica.tables.recipe import choose
+from plica.tables.rules import choose
 from tests.harness.tables_of_users import run
 from tests.tables.conftest import pets_table
 
@@ -287,7 +288,8 @@ def test_a_file_of_images_is_a_model_of_numbers(tmp_path: Path) -> None:
 
 
 def test_a_rule_is_overruled_by_what_is_chosen() -> None:
-    data: Any = type("Data", (), {"shape": None, "encoding": None})()
+    rows = np.zeros((8, 3))
+    data = Dataset("reals", rows, rows, rows, None, None)
     assert choose(data, units=None).units == 32
     assert choose(data, units=5, structure="linear-tree").structure == "linear-tree"
 

@@ -87,6 +87,28 @@ def test_units_start_from_the_rows_of_a_cluster() -> None:
         assert layer in circuit.outputs or (weight.argmax(axis=1) == np.arange(3)).all()
 
 
+def test_each_tree_is_that_of_a_cluster() -> None:
+    """Column 1 repeats column 0 in one half of the rows, and column 2 in the other half."""
+    rng = np.random.default_rng(0)
+    half = np.repeat([0, 1], 200)
+    zero, two = rng.integers(2, size=(2, 400))
+    rows = np.stack([zero, np.where(half == 0, zero, two), two, *[half] * 8], axis=1)
+    circuit = hclt(rows, 2, num_trees=2, start="clusters", seed=3)
+    labels = cluster_labels(rows, [2] * 11, 2, seed=3)
+    assert abs(np.corrcoef(labels, half)[0, 1]) > 0.99
+    expected = []
+    for label in (0, 1):
+        others = np.flatnonzero(labels != label)[::10]
+        alone = hclt(rows[np.concatenate([np.flatnonzero(labels == label), others])], 2)
+        expected += [alone.layer_scope(layer) for layer in alone.layers if layer not in set(alone.outputs)]
+    scopes = [circuit.layer_scope(layer) for layer in circuit.layers if layer not in set(circuit.outputs)]
+    assert sorted(map(tuple, scopes)) == sorted(map(tuple, expected))
+    oracle = start_values(circuit)
+    logits = [layer.params["logits"] for layer in circuit.input_layers if min(layer.scope) == 5]
+    ones = [softmax(oracle.parameter(parameter).astype(float), axis=1)[:, 1] for parameter in logits]
+    assert sorted(share.mean().round(1) for share in ones) == [0.0, 1.0]
+
+
 @pytest.mark.parametrize("share", [False, True])
 def test_a_start_from_data_is_nearer_to_the_data(share: bool) -> None:
     rows = dependent_rows(400, 8, 3, seed=3)
@@ -129,7 +151,7 @@ def test_little_data(rows) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"start": "kmeans"}, "hclt: unknown start 'kmeans'; expected one of draws, data"),
+        ({"start": "kmeans"}, "hclt: unknown start 'kmeans'; expected one of draws, data, clusters"),
         (
             {"start": "data", "weight_param": Parameterization()},
             "transitions that start from data have no weight_param",

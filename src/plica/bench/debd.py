@@ -1,6 +1,6 @@
 """`plica bench debd`: binary sets that the field compares models on, beside published figures.
 
-Each set is learned as `plica train X.npz` learns it with nothing else: by the rule of `plica.tables.recipe.choose`.
+Each set is learned as `plica train X.npz` learns it with nothing else: by the rule of `plica.tables.rules`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 
 from plica.errors import InputError
 from plica.files.datasets import Dataset, from_path
-from plica.tables.build import build_circuit, compile_circuit
-from plica.tables.recipe import choose
+from plica.tables.recipe import Recipe
 
 _ROWS_AT_ONCE = 512
 _PREFIX = "debd_"
@@ -57,7 +56,7 @@ class Run:
     Attributes:
         name: The name of the set.
         seed: The seed of weights and shuffling.
-        structure: The structure that the rule chose.
+        recipe: What the rule chose.
         parameters: The number of learned numbers.
         valid: The mean log-likelihood of the validation rows, in nats.
         test: That of the test rows.
@@ -69,7 +68,7 @@ class Run:
 
     name: str
     seed: int
-    structure: str
+    recipe: Recipe
     parameters: int
     valid: float
     test: float
@@ -116,25 +115,20 @@ def runs(
 
 def run(name: str, data: Dataset, seed: int, on_epoch: Callable[[Any], None] | None = None) -> Run:
     """Train one set by the rule, and measure it."""
-    import torch
-
     from plica.learn.fit import mean_log_likelihood
-    from plica.tables.fitting import file_options, train
+    from plica.tables.fitting import decide, train, untrained
 
     start, cpu_start = time.perf_counter(), time.process_time()
-    recipe = choose(data)
-    circuit = build_circuit(recipe, data, seed=seed, dtype="float32")
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = compile_circuit(circuit, file_options(data, "float32"))
-        result = train(model, data, recipe, seed=seed, on_epoch=on_epoch)
+    recipe = decide(data, seed=seed, dtype="float32")
+    model = untrained(recipe, data, seed=seed, dtype="float32")
+    result = train(model, data, recipe, seed=seed, on_epoch=on_epoch)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     valid, test = (mean_log_likelihood(model, rows, _ROWS_AT_ONCE) for rows in (data.valid, data.test))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Run(
         name,
         seed,
-        recipe.structure,
+        recipe,
         parameters,
         valid,
         test,

@@ -1,6 +1,7 @@
 """A training run from settings and data to the written results; importing this module loads torch."""
 
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -23,9 +24,10 @@ from plica.learn import Epoch, FitResult, Progress, TensorBoard, mean_log_likeli
 from plica.learn.learners import learner_settings, parse_learner
 from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
+from plica.symbolic.circuit import Circuit
 from plica.tables.build import build_circuit, compile_circuit, find_device
-from plica.tables.fitting import file_options, train
-from plica.tables.recipe import Recipe, choose
+from plica.tables.fitting import decide, file_options, learner_of, train
+from plica.tables.recipe import Recipe
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -42,25 +44,39 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     if tensorboard:
         require("tensorboard")
     device = find_device(settings.device)
-    recipe = choose(
+    if settings.learner is not None:  # a wrong one is refused before anything is made
+        parse_learner(settings.learner, rate=settings.lr, pseudocount=settings.pseudocount)
+
+    def check(circuit: Circuit) -> None:
+        check_fits(count_parameters(circuit), settings.dtype)
+
+    recipe = decide(
         data,
+        seed=settings.seed,
+        dtype=settings.dtype,
+        device=settings.device,
+        on_trial=_say_trial,
+        check=check,
         structure=settings.region_graph,
         layer=settings.layer,
         units=settings.units,
+        trees=settings.trees,
+        start=settings.start,
         input=settings.input if data.encoding is None else None,
         epochs=settings.epochs,
         batch=settings.batch,
         learner=settings.learner,
         learning_rate=settings.lr,
+        pseudocount=settings.pseudocount,
         patience=settings.patience,
         min_delta=settings.min_delta,
     )
-    learner = parse_learner(recipe.learner, rate=recipe.learning_rate)  # a wrong one is refused at once
+    learner = learner_of(recipe)
     circuit, graph = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype), recipe.structure
-    check_fits(count_parameters(circuit), settings.dtype)
+    check(circuit)
     click.echo(
         f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
-        f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters"
+        f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters; {recipe}"
     )
     if data.encoding is not None:
         click.echo(show_kinds(data.encoding))
@@ -69,7 +85,10 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     model = compile_circuit(circuit, saved).to(device)
     result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resume)
     figures = _evaluate(model, data, result.seconds)
-    report = make_report(settings, data, circuit, graph, result, figures) | {"learner": learner_settings(learner)}
+    report = make_report(settings, data, circuit, graph, result, figures) | {
+        "recipe": asdict(recipe),
+        "learner": learner_settings(learner),
+    }
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
     outputs = (
         data,
@@ -94,6 +113,10 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     else:
         remove_checkpoint(settings)
     return result.interrupted
+
+
+def _say_trial(recipe: Recipe, valid: float) -> None:
+    click.echo(f"tried {recipe}: {valid:.3f} nats on the validation rows")
 
 
 def _train(

@@ -30,8 +30,11 @@ class Settings:
         num_values: The number of values of each variable; None infers it.
         input: The name of the input distribution.
         region_graph: The name of the region graph; None chooses by the data.
-        layer: The kind of sum and product layers; None, here and below, chooses by the data.
+        layer: The kind of sum and product layers; None, here and below, leaves it to the rule of
+            `plica.tables.rules`.
         units: In each layer.
+        trees: Hidden trees.
+        start: How hidden trees start.
         epochs: The most epochs.
         batch: Rows in one step.
         lr: The learner's rate; None leaves it to the learner.
@@ -42,6 +45,7 @@ class Settings:
         missing: Words that mean that a cell is missing.
         delimiter: The delimiter of a `.csv`; None if its first lines decide.
         learner: `NAME` or `NAME:SETTING=VALUE,...`.
+        pseudocount: Imaginary rows for each distribution.
         patience: Epochs without a gain after which training ends.
         min_delta: The gain in nats per row that counts.
     """
@@ -55,6 +59,8 @@ class Settings:
     region_graph: str | None
     layer: str | None
     units: int | None
+    trees: int | None
+    start: str | None
     epochs: int | None
     batch: int | None
     lr: float | None
@@ -65,6 +71,7 @@ class Settings:
     missing: tuple[str, ...] = ()
     delimiter: str | None = None
     learner: str | None = None
+    pseudocount: float | None = None
     patience: int | None = None
     min_delta: float | None = None
 

@@ -19,6 +19,7 @@ from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import REGION_GRAPHS
+from plica.tables.recipe import STARTS
 from plica.templates.region_graph.build import FAMILIES
 
 
@@ -35,33 +36,39 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option(
     "--region-graph",
     type=click.Choice(REGION_GRAPHS),
-    help="How variables are split; hidden-tree: by a tree of what they say of each other. Default: quad-tree-2 for "
-    "images, normal-mixtures for tables with numbers, random-binary-tree for others.",
+    help="How variables are split; hidden-tree: by a tree of what they say of each other.",
 )
-@click.option("--layer", type=click.Choice(tuple(FAMILIES)), help="Kind of sum-product layer. Default: cp.")
-@click.option("--units", type=click.IntRange(1), help="Units of each layer. Default: by the data, 32 for trees.")
+@click.option("--layer", type=click.Choice(tuple(FAMILIES)), help="Kind of sum-product layer; not of hidden trees.")
+@click.option("--units", type=click.IntRange(1), help="Units of each layer.")
+@click.option("--trees", type=click.IntRange(1), help="How many hidden trees are mixed.")
+@click.option(
+    "--start",
+    type=click.Choice(STARTS),
+    help="How hidden trees start: data: states are clusters of rows; clusters: each tree is made of one.",
+)
 @click.option(
     "--input", type=click.Choice(INPUTS), default="categorical", show_default=True, help="Input distribution."
 )
-@click.option("--epochs", type=click.IntRange(1), help="Passes over the rows. Default: by the data, 40 for trees.")
-@click.option("--batch", type=click.IntRange(1), help="Rows in one step. Default: by the data, 100 for trees.")
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the training rows.")
+@click.option("--batch", type=click.IntRange(1), help="Rows in one step.")
 @click.option(
     "--learner",
     metavar="NAME[:SETTING=VALUE,...]",
-    help="How the circuit learns, as in adam:rate=0.05,schedule=one-cycle; a wrong name lists the learners. "
-    "Default: by the data, adam for trees.",
+    help="How the circuit learns, as in adam:rate=0.05,schedule=one-cycle; a wrong name lists the learners.",
 )
 @click.option(
     "--lr",
     type=click.FloatRange(0, min_open=True),
     callback=finite,
-    help="The learner's rate, in short for --learner NAME:rate=.... Default: 0.1 for adam.",
+    help="The learner's rate, in short for --learner NAME:rate=....",
 )
 @click.option(
-    "--patience",
-    type=click.IntRange(1),
-    help="End after so many epochs in a row without a gain. Default: never for trees.",
+    "--pseudocount",
+    type=click.FloatRange(0),
+    callback=finite,
+    help="Imaginary rows for each distribution, so that nothing has a probability of 0.",
 )
+@click.option("--patience", type=click.IntRange(1), help="End after so many epochs in a row without a gain.")
 @click.option(
     "--min-delta",
     type=click.FloatRange(0),
@@ -102,6 +109,8 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
 
     With --columns, a table may hold text and empty cells: its first line has the names of the columns, the model keeps
     what they mean, and trains on the cells that are there.
+
+    What is not given is chosen by the kinds of the columns and the number of rows, and said in the first line.
 
     The model that is best on the validation rows is kept. OUT gets model.plica (structure and weights), samples.png,
     circuit.svg, report.json, for images inpainting.png, and report.html, which shows all of them. Ctrl-C ends training

@@ -59,7 +59,14 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, targe
         return _normal_mixtures(recipe, data, seed=seed, dtype=dtype, target=target)
     factory = _input_factory(recipe, data, dtype)
     if recipe.structure == HIDDEN_TREE:
-        return hclt(data.train, recipe.units, input_layers=factory, seed=seed)
+        return hclt(
+            data.train,
+            recipe.units,
+            input_layers=factory,
+            num_trees=recipe.trees,
+            start=recipe.start,
+            seed=seed,
+        )
     return _region_graph(recipe.structure, data, seed).build_circuit(
         input_factory=factory,
         sum_product=recipe.layer,

@@ -15,11 +15,9 @@ from plica.files.columns import is_missing
 from plica.files.datasets import Dataset, of_rows
 from plica.files.infer import MOST_CATEGORIES, MOST_CODES, ColumnRecord, check_records
 from plica.files.kinds import category_of
-from plica.tables.build import build_circuit, compile_circuit, find_device
 from plica.tables.frame_of import as_frame
 from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.model import Model, open_model
-from plica.tables.recipe import Recipe, choose
 from plica.tables.table_model import TableModel
 from plica.tables.words import in_python_words
 
@@ -57,8 +55,8 @@ def fit(
         target: The name of a column to predict: the model is fitted to the column given the others, above all. None to
             fit all columns alike.
         on_epoch: Called after each epoch with its figures.
-        chosen: What the rule of `plica.tables.recipe.choose` must not choose, by the names of `Recipe`: `structure`,
-            `layer`, `units`, `epochs`, `batch`, `learning_rate`.
+        chosen: What the rule of `plica.tables.rules` must not choose, by the names of `Recipe`: `structure`,
+            `layer`, `units`, `trees`, `epochs`, `batch`, `learning_rate`, `pseudocount`.
 
     Raises:
         DTypeError: `data` is no table, or an argument is of another type.
@@ -78,8 +76,9 @@ def fit(
             [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
         )
         variable = None if target is None else _variable(table, target)
-        recipe = choose(table, target=variable, **chosen)
-        return _fitted(table, frame, recipe, seed=seed, device=device, dtype=dtype, target=variable, on_epoch=on_epoch)
+        return _fitted(
+            table, frame, seed=seed, device=device, dtype=dtype, target=variable, on_epoch=on_epoch, chosen=chosen
+        )
 
 
 def _words(missing: Any) -> tuple[str, ...]:
@@ -90,26 +89,22 @@ def _words(missing: Any) -> tuple[str, ...]:
 def _fitted(
     data: Dataset,
     frame: Frame,
-    recipe: Recipe,
     *,
     seed: int,
     device: str,
     dtype: str,
     target: int | None,
     on_epoch: Any,
+    chosen: Mapping[str, Any],
 ) -> TableModel:
-    import torch
+    from plica.tables.fitting import decide, file_options, train, untrained
 
-    from plica.tables.fitting import file_options, train
-
-    circuit = build_circuit(recipe, data, seed=seed, dtype=dtype, target=target)
-    options = file_options(data, dtype)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        compiled = compile_circuit(circuit, options).to(find_device(device))
-        result = train(compiled, data, recipe, seed=seed, target=target, on_epoch=on_epoch)
+    recipe = decide(data, seed=seed, dtype=dtype, device=device, target=target, **chosen)
+    compiled = untrained(recipe, data, seed=seed, dtype=dtype, device=device, target=target)
+    result = train(compiled, data, recipe, seed=seed, target=target, on_epoch=on_epoch)
     if result.interrupted:
         raise KeyboardInterrupt
+    options = file_options(data, dtype)
     compiled.saved_with = {name: value for name, value in options.items() if name not in ("semiring", "dtype")}
     return TableModel(Model(compiled.eval(), data.encoding, None), frame.template(), recipe, result)
 

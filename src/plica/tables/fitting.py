@@ -5,19 +5,97 @@ Importing this module loads torch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plica.files.datasets import Dataset
 from plica.learn.fit import FitResult, copy_state, fit
 from plica.learn.learners import parse_learner
+from plica.learn.learners.base import Learner
 from plica.learn.predicting import Predicting
 from plica.learn.widening import widen_covariances
-from plica.tables.build import rows_of
+from plica.symbolic.circuit import Circuit
+from plica.tables.build import build_circuit, compile_circuit, find_device, rows_of
 from plica.tables.recipe import NORMAL_MIXTURES, Recipe
+from plica.tables.rules import candidates
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
+
+
+_TRIAL_EPOCHS = 2
+
+
+def decide(
+    data: Dataset,
+    *,
+    seed: int,
+    dtype: str,
+    device: str = "cpu",
+    target: int | None = None,
+    on_trial: Callable[[Recipe, float], None] | None = None,
+    check: Callable[[Circuit], None] | None = None,
+    **chosen: Any,
+) -> Recipe:
+    """The recipe for a data set: of the candidates the one that is best by the validation rows after two epochs.
+
+    Args:
+        data: The data set.
+        seed: The seed of the trials.
+        dtype: The dtype of weights.
+        device: Where to train.
+        target: As of `train`.
+        on_trial: Called for each trial with its recipe and its mean log-likelihood of the validation rows.
+        check: Called with each circuit before it is compiled, to refuse it.
+        chosen: As of `plica.tables.rules.candidates`.
+
+    Raises:
+        KeyboardInterrupt: A trial was interrupted.
+    """
+    recipes = candidates(data, target=target, **chosen)
+    scores: list[float] = []
+    for recipe in recipes if len(recipes) > 1 else ():
+        trial = replace(recipe, epochs=min(recipe.epochs, _TRIAL_EPOCHS), patience=None)
+        model = untrained(trial, data, seed=seed, dtype=dtype, device=device, target=target, check=check)
+        result = train(model, data, trial, seed=seed, target=target)
+        if result.interrupted:
+            raise KeyboardInterrupt
+        scores.append(result.history[result.best_epoch].valid)
+        if on_trial is not None:
+            on_trial(recipe, scores[-1])
+    return recipes[scores.index(max(scores))] if scores else recipes[0]
+
+
+def untrained(
+    recipe: Recipe,
+    data: Dataset,
+    *,
+    seed: int,
+    dtype: str,
+    device: str = "cpu",
+    target: int | None = None,
+    check: Callable[[Circuit], None] | None = None,
+) -> TorchCircuit:
+    """The compiled circuit of a recipe with its first weights; torch's own generator stays as it is.
+
+    Args:
+        recipe: What to build.
+        data: The data set.
+        seed: The seed of structure and weights.
+        dtype: The dtype of weights.
+        device: Where they are.
+        target: As of `train`.
+        check: Called with the circuit before it is compiled, to refuse it.
+    """
+    circuit = build_circuit(recipe, data, seed=seed, dtype=dtype, target=target)
+    if check is not None:
+        check(circuit)
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return compile_circuit(circuit, file_options(data, dtype)).to(find_device(device))
 
 
 def train(
@@ -47,7 +125,7 @@ def train(
             module,
             rows_of(recipe, data),
             data.valid if recipe.holds_out else None,
-            learner=parse_learner(recipe.learner, rate=recipe.learning_rate),
+            learner=learner_of(recipe),
             epochs=epochs,
             batch=recipe.batch,
             patience=patience,
@@ -63,6 +141,15 @@ def train(
     if predicting is not None and recipe.predicting_epochs and not result.interrupted:
         result = learned(predicting, recipe.predicting_epochs, None)
     return replace(result, best_state=copy_state(model))
+
+
+def learner_of(recipe: Recipe) -> Learner:
+    """The learner of a recipe.
+
+    Raises:
+        InputError: There is no such learner or setting.
+    """
+    return parse_learner(recipe.learner, rate=recipe.learning_rate, pseudocount=recipe.pseudocount)
 
 
 def file_options(data: Dataset, dtype: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -84,11 +85,11 @@ def hclt(
             known rows of a column, 2 to 16.
         chunk_size: How many pairs of variables are counted at once.
         num_trees: The number of trees. The first is that of the data, each other one that of rows drawn from the data
-            with replacement. A sum joins them at the root.
+            with replacement, but for a start from "clusters". A sum joins them at the root.
         share_inputs: Whether the trees share the input layer of each variable.
-        start: How the circuit starts: from "draws", or from "data" by k-means clusters of rows, which need
-            scikit-learn. Then state k of each variable is what cluster k has there, and transitions mostly keep the
-            state.
+        start: How the circuit starts. "draws"; "data": state k of each variable is what the k-th k-means cluster of
+            rows has there, and transitions mostly keep the state; "clusters": so too, but each tree is made of another
+            cluster of rows, whose own clusters are its states, and for its structure of a tenth of the other rows.
         seed: The seed of the trees' rows, and of a start from data.
 
     Raises:
@@ -118,16 +119,17 @@ def hclt(
         )
     if not known(start, _STARTS):
         raise InputError(f"hclt: unknown start {shown(start)}; expected one of {', '.join(_STARTS)}")
-    make_inputs, states = _STARTS[start](rows, input_layers, num_latents)
+    seed, shared = checked_seed("hclt", seed), flag("hclt", "share_inputs", share_inputs)
+    make_inputs, states = _STARTS[start].inputs(rows, input_layers, num_latents)
     codes = Codes.of_columns("hclt", rows, states, num_bins)
-    rng, shared = np.random.default_rng(checked_seed("hclt", seed)), flag("hclt", "share_inputs", share_inputs)
     trees: list[Array] = []
     inputs_of_trees: list[list[InputLayer]] = []
-    for number in range(num_trees):
-        drawn = codes if number == 0 else codes.of_rows(rng.integers(len(rows), size=len(rows)))
-        information = information_above_chance(drawn, pseudocount=pseudocount, chunk_size=chunk_size)
+    for number, of_tree in enumerate(_STARTS[start].rows_of_trees(rows, states, int(num_trees), seed)):
+        information = information_above_chance(
+            codes.of_rows(of_tree.structure), pseudocount=pseudocount, chunk_size=chunk_size
+        )
         trees.append(maximum_spanning_tree("hclt", information, root))
-        inputs_of_trees.append(inputs_of_trees[0] if shared and number else make_inputs(seed + number))
+        inputs_of_trees.append(inputs_of_trees[0] if shared and number else make_inputs(seed + number, of_tree.start))
     weights = _weights(start, weight_param, num_latents, seed)
     return hidden_trees(trees, inputs_of_trees, num_classes=num_classes, weight_factory=weights)
 
@@ -184,7 +186,33 @@ def _add_tree(
     return state
 
 
-_Inputs: TypeAlias = Callable[[int], list[InputLayer]]  # from a seed
+@dataclass(frozen=True, slots=True)
+class _TreeRows:
+    """The numbers of the rows of a tree: of those that its structure follows from, and of those that it starts from."""
+
+    structure: Array
+    start: Array
+
+
+def _drawn_rows(rows: Array, states: Sequence[int | None], count: int, seed: int) -> list[_TreeRows]:  # noqa: ARG001
+    """Rows drawn with replacement; the first tree has all."""
+    rng, every = np.random.default_rng(seed), np.arange(len(rows))
+    drawn = [every if number == 0 else rng.integers(len(rows), size=len(rows)) for number in range(count)]
+    return [_TreeRows(chosen, every) for chosen in drawn]
+
+
+def _clusters_of_rows(rows: Array, states: Sequence[int | None], count: int, seed: int) -> list[_TreeRows]:
+    """The rows of each cluster; for the structure also every tenth of the others, so that no pair is unknown."""
+    labels = cluster_labels(rows, states, count, seed)
+    by_tree = []
+    for label in range(count):
+        members, others = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
+        by_tree.append(_TreeRows(np.concatenate([members, others[::_OTHERS]]), members))
+    return by_tree
+
+
+_OTHERS = 10
+_Inputs: TypeAlias = Callable[[int, Array], list[InputLayer]]  # from a seed and the numbers of rows to start from
 
 
 def _drawn(rows: Array, input_layers: InputSettings, units: int) -> tuple[_Inputs, list[int | None]]:
@@ -192,7 +220,7 @@ def _drawn(rows: Array, input_layers: InputSettings, units: int) -> tuple[_Input
     factories = column_factories("hclt", input_layers, rows.shape[1], rows)
     domains = [factory(Scope([v]), 1).domain for v, factory in enumerate(factories)]
     check_rows("hclt", rows, domains)
-    return lambda _: [factory(Scope([v]), units) for v, factory in enumerate(factories)], [
+    return lambda _seed, _rows: [factory(Scope([v]), units) for v, factory in enumerate(factories)], [
         domain.num_states for domain in domains
     ]
 
@@ -202,10 +230,10 @@ def _clustered(rows: Array, input_layers: InputSettings, units: int) -> tuple[_I
     starts = column_starts("hclt", input_layers, rows, _CLUSTER_PSEUDOCOUNT)
     states = [start.whole.domain.num_states for start in starts]
 
-    def make(seed: int) -> list[InputLayer]:
-        chosen = np.arange(len(rows))
-        if len(rows) > _MOST_CLUSTERED:
-            chosen = np.sort(np.random.default_rng(seed).choice(len(rows), _MOST_CLUSTERED, replace=False))
+    def make(seed: int, of_tree: Array) -> list[InputLayer]:
+        chosen = of_tree if len(of_tree) >= _LEAST_OF_STATE * units else np.arange(len(rows))
+        if len(chosen) > _MOST_CLUSTERED:
+            chosen = np.sort(np.random.default_rng(seed).choice(chosen, _MOST_CLUSTERED, replace=False))
         labels = cluster_labels(rows[chosen], states, units, seed)
         return [start.layer(chosen, labels, units) for start in starts]
 
@@ -214,16 +242,28 @@ def _clustered(rows: Array, input_layers: InputSettings, units: int) -> tuple[_I
 
 _CLUSTER_PSEUDOCOUNT = 5.0  # imaginary rows of each cluster
 _MOST_CLUSTERED = 10_000  # rows
+_LEAST_OF_STATE = 5  # rows of a cluster for each state; a tree of fewer starts from all rows
 _STAYING = 0.75  # the probability that a state keeps its number
-_STARTS: Mapping[str, Callable[[Array, InputSettings, int], tuple[_Inputs, list[int | None]]]] = {
-    "draws": _drawn,
-    "data": _clustered,
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How input layers start, and which rows each of several trees is made of."""
+
+    inputs: Callable[[Array, InputSettings, int], tuple[_Inputs, list[int | None]]]
+    rows_of_trees: Callable[[Array, Sequence[int | None], int, int], list[_TreeRows]] = _drawn_rows
+
+
+_STARTS: Mapping[str, _Start] = {
+    "draws": _Start(_drawn),
+    "data": _Start(_clustered),
+    "clusters": _Start(_clustered, _clusters_of_rows),
 }
 
 
 def _weights(start: str, described: Parameterization | None, states: int, seed: int) -> ParameterFactory:
     """Makes the transitions. From data, a state mostly keeps its number, as all variables of a row have one cluster."""
-    if start != "data":
+    if start == "draws":
         return parameterization_to_factory(Parameterization("normal", "softmax") if described is None else described)
     if described is not None:
         raise InputError("hclt: transitions that start from data have no weight_param; leave it out")

@@ -63,7 +63,6 @@ def learn_spn(
     Raises:
         InputError: A name is not known, a layer does not take a value of its column, or a number is out of range.
         ShapeError: The data is no table, or there are not as many input layers as columns.
-        MissingExtraError: scikit-learn is not installed.
 
     Source: Gens and Domingos, "Learning the structure of sum-product networks", ICML 2013.
     """

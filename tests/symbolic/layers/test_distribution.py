@@ -26,7 +26,7 @@ from plica.symbolic.layers import (
 from plica.symbolic.parameters import softmax_normal
 from plica.symbolic.scope import Scope
 from plica.tables.build import build_circuit
-from plica.tables.recipe import choose
+from plica.tables.rules import choose
 from plica.templates.data_modalities import image_data
 from plica.templates.parameterization import name_to_input_layer_factory
 from tests.harness.layers import WaitingLayer, waiting

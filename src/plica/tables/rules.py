@@ -1,0 +1,191 @@
+"""The rules that choose a recipe by the kinds of the columns and the numbers of rows and columns.
+
+A further rule is one function in `RULES`: the first that has a recipe for the data is taken.
+
+>>> from plica.files.datasets import digits
+>>> choose(digits()).structure, choose(digits(), units=8).units
+('hidden-tree', 8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plica.errors import InputError
+from plica.files.datasets import Dataset
+from plica.files.kinds import KINDS
+from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, SMOOTH_CATEGORICAL, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a rule looks at.
+
+    Args:
+        data: The data set; rules look at its training and validation rows alone.
+        target: The variable that the model is to predict; None to fit all alike.
+        given: What the user has chosen, by the names of `Recipe`.
+    """
+
+    data: Dataset
+    target: int | None
+    given: Mapping[str, Any]
+
+    def may_be(self, structure: str) -> bool:
+        """Whether the user chose this structure, or none."""
+        return self.given.get("structure", structure) == structure
+
+    def gives(self, *names: str) -> bool:
+        """Whether the user chose one of these settings."""
+        return any(name in self.given for name in names)
+
+
+def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tuple[Recipe, ...]:
+    """The recipes for a data set; where there are several, validation rows choose (`plica.tables.fitting.decide`).
+
+    Args:
+        data: The data set, with the kinds of its columns.
+        target: The variable that the model is to predict; None to fit all alike.
+        chosen: What the user has chosen, by the names of `Recipe`; None leaves the choice to the rules.
+
+    Raises:
+        InputError: There is no such setting.
+    """
+    for name in chosen:
+        if name not in Recipe.__dataclass_fields__:
+            raise InputError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
+    given = {name: value for name, value in chosen.items() if value is not None}
+    question = Question(data, target, given)
+    recipes = next(recipes for recipes in (rule(question) for rule in RULES) if recipes)
+    if "learner" in given:  # rates of a rule are those of its learner
+        recipes = tuple(replace(recipe, learning_rate=None, pseudocount=None) for recipe in recipes)
+    if "units" in given:
+        recipes = tuple(replace(recipe, members=()) for recipe in recipes)
+    return tuple(dict.fromkeys(replace(recipe, **given) for recipe in recipes))
+
+
+def choose(data: Dataset, *, target: int | None = None, **chosen: Any) -> Recipe:
+    """The first of the `candidates`."""
+    return candidates(data, target=target, **chosen)[0]
+
+
+_MOST_PIXELS, _MOST_TREE_STATES = 1024, 32
+_SMOOTH_STATES = range(3, 1025)
+
+
+def images(question: Question) -> tuple[Recipe, ...]:
+    """Pixels of up to 32 states get a hidden tree, in which pixels are neighbours that say most of each other.
+
+    A hidden tree counts every pair of values of every pair of pixels, so other images get a quad tree: those of more
+    states, of real numbers, or of more than 1,024 pixels times channels. A choice of the layer means a quad tree too,
+    since hidden trees have layers of one kind.
+
+    Pixels of 3 to 1,024 states are inputs whose values move together where they are near, if Adam learns them: such
+    inputs have neither a closed form for expectation maximization nor a prior.
+    """
+    data = question.data
+    if data.shape is None:
+        return ()
+    is_small = data.num_values in range(1, _MOST_TREE_STATES + 1) and data.num_variables <= _MOST_PIXELS
+    is_tree = is_small and not question.gives("layer")
+    structure = question.given.get("structure", HIDDEN_TREE if is_tree else "quad-tree-2")
+    name, _, settings = question.given.get("learner", "adam").partition(":")
+    has_prior = "pseudocount" in settings or question.given.get("pseudocount", 0) > 0
+    is_smooth = data.num_values in _SMOOTH_STATES and name == "adam" and not has_prior
+    return (
+        Recipe(
+            structure=structure,
+            input=SMOOTH_CATEGORICAL if is_smooth else "categorical",
+            epochs=20 if structure == HIDDEN_TREE else 40,
+        ),
+    )
+
+
+_MEMBERS = (2, 5, 5, 10, 10, 20)
+_MEMBERS_OF_CLASS = (1, 2, 3, 5)  # numbers of components of each class
+_PREDICTING_EPOCHS = 20
+_ROWS_PER_COMPONENT = 6
+_MOST_NUMBERS = 100
+_ABOUT_TREES = (
+    *("layer", "units", "trees", "start", "input"),
+    *("batch", "learner", "learning_rate", "pseudocount", "min_delta"),
+)
+
+
+def tables_of_numbers(question: Question) -> tuple[Recipe, ...]:
+    """Tables with a column of numbers have the average of six mixtures of normal vectors, of 2 to 20 components.
+
+    Each component has six rows or more. With more than a hundred columns of numbers, or fewer rows than twice their
+    number, covariances say little: such tables have a hidden tree. To predict a column of categories, there are four
+    mixtures, of 1 to 5 components for each class. Mixtures that are to predict a column learn it given the others in
+    20 epochs after 25 of all columns.
+
+    Who chooses a setting of trees, such as `units`, gets the rules below.
+    """
+    data, target = question.data, question.target
+    is_asked_for = question.given.get("structure") == NORMAL_MIXTURES
+    if data.encoding is None or not question.may_be(NORMAL_MIXTURES):
+        return ()
+    numbers = sum(not KINDS[column.kind].closed for column in data.encoding.modelled)
+    rows = len(data.train) + len(data.valid)
+    if not is_asked_for and (not numbers or question.gives(*_ABOUT_TREES)):
+        return ()
+    mixtures = Recipe(
+        structure=NORMAL_MIXTURES,
+        learner="full-em:apart=true",
+        epochs=25,
+        batch=1024,
+        patience=2,
+        min_delta=1e-4,
+        holds_out=False,
+        predicting_epochs=0 if target is None else _PREDICTING_EPOCHS,
+    )
+    if target is not None and KINDS[data.encoding.modelled[target].kind].closed:
+        recipe = replace(mixtures, members=_MEMBERS_OF_CLASS)
+        return (recipe,) if is_asked_for or numbers <= _MOST_NUMBERS else ()
+    if not is_asked_for and numbers > min(_MOST_NUMBERS, rows / 2):
+        return () if target is not None else (Recipe(structure=HIDDEN_TREE, units=16),)
+    most = max(1, rows // _ROWS_PER_COMPONENT)
+    return (replace(mixtures, members=tuple(members for members in _MEMBERS if members <= most) or (1,)),)
+
+
+def columns_of_states(question: Question) -> tuple[Recipe, ...]:
+    """Rows whose columns all have states, such as bits, get hidden trees: rows for each column say how much they learn.
+
+    | rows for each column | trees                             | states | rate | batch | epochs | pseudocount |
+    | below 2              | 1, or 2 of clusters               | 8      | 0.1  | 50    | 8      | 1           |
+    | below 50             | 4 of clusters, or 4 of drawn rows | 16     | 0.1  | 50    | 15     | 0.3         |
+    | 50 and more          | 1                                 | 64     | 0.2  | 100   | 25     | 1           |
+
+    All start from data. Measured on 13 binary sets, by their validation rows: `docs/training.md`.
+    """
+    data = question.data
+    has_states = data.num_values is not None and question.given.get("input", "categorical") == "categorical"
+    if data.encoding is not None:
+        has_states = all(column.categories for column in data.encoding.modelled)
+    if not has_states or not question.may_be(HIDDEN_TREE) or question.gives("layer"):
+        return ()
+    rows, columns = len(data.train), data.num_variables
+    rule = Recipe(structure=HIDDEN_TREE, start="data")
+    if rows < 2 * columns:
+        rule = replace(rule, units=8, learning_rate=0.1, batch=50, epochs=8, pseudocount=1.0)
+        return rule, replace(rule, trees=2, start="clusters")
+    if rows < 50 * columns:
+        rule = replace(rule, units=16, trees=4, learning_rate=0.1, batch=50, epochs=15, pseudocount=0.3)
+        return replace(rule, start="clusters"), rule
+    return (replace(rule, units=64, learning_rate=0.2, batch=100, epochs=25, pseudocount=1.0),)
+
+
+def other_rows(question: Question) -> tuple[Recipe, ...]:  # noqa: ARG001
+    """Other rows have a random binary tree."""
+    return (Recipe(structure="random-binary-tree"),)
+
+
+RULES: tuple[Callable[[Question], tuple[Recipe, ...]], ...] = (
+    images,
+    tables_of_numbers,
+    columns_of_states,
+    other_rows,
+)

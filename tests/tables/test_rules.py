@@ -1,0 +1,94 @@
+"""The rule that chooses what is fitted to a table."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from plica.errors import InputError
+from plica.files.datasets import Dataset
+from plica.tables import fitting
+from plica.tables.recipe import Recipe
+from plica.tables.rules import candidates, choose
+
+
+def bits(rows: int, columns: int, **changed: Any) -> Dataset:
+    values = np.zeros((rows, columns), dtype=np.int64)
+    return replace(Dataset("bits", values, values[:1], values[:1], None, 2), **changed)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "expected"),
+    [
+        (19, 10, [(8, 1, "data"), (8, 2, "clusters")]),
+        (20, 10, [(16, 4, "clusters"), (16, 4, "data")]),
+        (499, 10, [(16, 4, "clusters"), (16, 4, "data")]),
+        (500, 10, [(64, 1, "data")]),
+    ],
+)
+def test_rows_for_each_column_choose_hidden_trees(rows, columns, expected) -> None:
+    recipes = candidates(bits(rows, columns))
+    assert [(recipe.units, recipe.trees, recipe.start) for recipe in recipes] == expected
+    assert {recipe.structure for recipe in recipes} == {"hidden-tree"}
+
+
+def test_other_data_has_other_structures() -> None:
+    assert choose(bits(600, 4, shape=(1, 2, 2))).structure == "quad-tree-2"
+    assert choose(bits(600, 4, num_values=None)) == Recipe(structure="random-binary-tree")
+    assert choose(bits(600, 4), input="gaussian") == Recipe(structure="random-binary-tree", input="gaussian")
+    assert choose(bits(600, 4), structure="linear-tree") == Recipe(structure="linear-tree")
+
+
+def test_what_is_chosen_is_no_longer_tried() -> None:
+    (recipe,) = candidates(bits(30, 10), trees=3, start="clusters", units=None)
+    assert (recipe.trees, recipe.units) == (3, 16)
+    assert str(recipe) == (
+        "units 16, trees 3, start clusters, learner adam, lr 0.1, pseudocount 0.3, epochs 15, batch 50"
+    )
+
+
+def test_rates_of_the_rule_are_not_those_of_another_learner() -> None:
+    recipe = choose(bits(600, 4), learner="adam:rate=0.5")
+    assert fitting.learner_of(recipe).rate == 0.5  # type: ignore[attr-defined]
+    assert fitting.learner_of(choose(bits(600, 4))).rate == 0.2  # type: ignore[attr-defined]
+
+
+def test_there_is_no_such_setting() -> None:
+    with pytest.raises(InputError, match="a recipe has no 'tree'; it has structure, layer, units, trees"):
+        candidates(bits(4, 2), tree=1)
+
+
+def _scored(monkeypatch: pytest.MonkeyPatch, *scores: float, interrupted: bool = False) -> list[Recipe]:
+    """Trials that end with scores; the recipes that are tried."""
+    tried: list[Recipe] = []
+
+    def train(_model: Any, _data: Any, recipe: Recipe, **_: Any) -> Any:
+        tried.append(recipe)
+        epochs = [SimpleNamespace(valid=-9.0), SimpleNamespace(valid=scores[len(tried) - 1])]
+        return SimpleNamespace(history=epochs, best_epoch=1, interrupted=interrupted)
+
+    monkeypatch.setattr(fitting, "train", train)
+    monkeypatch.setattr(fitting, "untrained", lambda *_, **__: None)
+    return tried
+
+
+@pytest.mark.parametrize(("scores", "best"), [((-2.0, -1.0), 1), ((-1.0, -2.0), 0), ((-1.0, -1.0), 0)])
+def test_validation_rows_choose(monkeypatch, scores, best) -> None:
+    tried, told = _scored(monkeypatch, *scores), []
+    recipe = fitting.decide(
+        bits(30, 10), seed=0, dtype="float32", on_trial=lambda *trial: told.append(trial), patience=2
+    )
+    recipes = candidates(bits(30, 10), patience=2)
+    assert recipe == recipes[best]
+    assert told == list(zip(recipes, scores, strict=True))
+    assert [(trial.epochs, trial.patience) for trial in tried] == [(2, None)] * 2
+
+
+def test_a_single_recipe_is_not_tried_and_an_interrupt_ends_trials(monkeypatch) -> None:
+    tried = _scored(monkeypatch, -1.0, interrupted=True)
+    assert fitting.decide(bits(600, 4), seed=0, dtype="float32").trees == 1
+    assert not tried
+    with pytest.raises(KeyboardInterrupt):
+        fitting.decide(bits(30, 10), seed=0, dtype="float32")
