@@ -1,6 +1,7 @@
 """Hidden cells, their figures, and methods that fill them in."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy.stats import norm
 
 from plica.bench.completions import Completion, Filled, Method
 from plica.bench.figures import measure
-from plica.bench.imputers import Imputer, MeanMode, nearest
+from plica.bench.imputers import Imputer, MeanMode, MultipleImputer, nearest
 from plica.bench.sets import SETS, Array, Column, MixedTable, table_of
 from plica.bench.tables import hide, mean_figure, summary, trials
 from plica.extras import require
@@ -164,3 +165,26 @@ def test_trials_go_on_when_a_method_fails() -> None:
     assert head.split() == ["table", "holes", "fails", "twice"]
     assert first.split()[:3] == ["t", "20%", "-"]
     assert second.split()[1] == "50%"
+
+
+def test_draws_of_an_imputer_are_normal_distributions_and_shares() -> None:
+    class Constant:
+        """Fills in a number in place of each hole, of standardized columns."""
+
+        def __init__(self, number: float) -> None:
+            self.number = number
+
+        def fit_transform(self, matrix: Array) -> Array:
+            return np.where(np.isnan(matrix), self.number, matrix)
+
+    table = table_of({"size": [1.5, 3.5, None], "pet": ["cat", "dog", ""], "legs": [2, 4, None]})
+    completion: Any = MultipleImputer(Constant, draws=3).complete(table, 1)  # numbers 3, 4 and 5 standard deviations
+    row = np.array([2])
+    np.testing.assert_allclose(completion.filled()[2], [2.5 + 4, 1, 3 + 4])
+    sizes = completion.log_probability(0, row, np.array([7.0]))
+    np.testing.assert_allclose(sizes, norm(6.5, 1).logpdf([7.0]))
+    legs = completion.log_probability(2, row, np.array([6.0]))
+    np.testing.assert_allclose(legs, np.log(norm(7, 1).cdf(6.5) - norm(7, 1).cdf(5.5)))
+    pets = [completion.log_probability(1, row, np.array([code])) for code in (0.0, 1.0)]
+    np.testing.assert_allclose(np.exp(pets).ravel(), [0.5 / 4, 3.5 / 4])
+    np.testing.assert_allclose(completion.interval(0, row, 0.05, 0.95), 6.5 + norm.ppf([[0.05], [0.95]]))

@@ -23,6 +23,7 @@ from benchmarks.gpu.events import Begin, Checked, Measured, Planned, Skipped
 from benchmarks.gpu.report import Report
 from plica.backend.torch.compiler import TorchCompiler
 from plica.ir.op import Unsupported
+from plica.learn.learners import LEARNERS
 from plica.lower.optimize import optimize_circuit
 from plica.lower.queries import table
 from plica.ops import OPS
@@ -64,6 +65,11 @@ def test_every_layer_row_is_checked() -> None:
 
 def test_every_query_is_checked() -> None:
     assert set(queries.QUERIES) == set(table.QUERIES)
+
+
+def test_every_learner_is_checked() -> None:
+    names = {check.name for check in ALL}
+    assert {f"learning by {learner}, {one}" for learner in LEARNERS for one in circuits.circuit_cases()} <= names
 
 
 def test_every_operation_has_samples_that_are_checked() -> None:

@@ -163,6 +163,14 @@ def test_constant_weights_are_not_counted():
     assert counted.statistics[coin]["states"].sum() == pytest.approx(2.0)
 
 
+def test_a_circuit_of_constants_counts_nothing():
+    coin = CategoricalLayer([0], 1, num_categories=2, probs=constant([[0.25, 0.75]]))
+    counted = flows(plica.compile(plica.Circuit([coin], {}, [coin])), torch.tensor([[1], [1]]))
+    assert not counted.counts
+    assert not counted.statistics
+    assert counted.log_likelihood == pytest.approx(2 * np.log(0.75), rel=1e-6)
+
+
 @pytest.mark.parametrize("rows", [np.zeros((0, 1)), np.zeros(3)])
 def test_rows_of_another_shape_are_refused(rows):
     normal = GaussianLayer([0], 1)

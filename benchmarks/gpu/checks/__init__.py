@@ -27,7 +27,7 @@ class Check:
 
 def all_checks() -> Iterator[Check]:
     """Every check, in the same order each time."""
-    from benchmarks.gpu.checks import circuits, functions, operations, queries
+    from benchmarks.gpu.checks import circuits, functions, learning, operations, queries
 
-    for module in (circuits, queries, functions, operations):
+    for module in (circuits, learning, queries, functions, operations):
         yield from module.checks()

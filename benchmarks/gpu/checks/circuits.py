@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -20,7 +20,7 @@ from plica.errors import InputError, UnsupportedError
 from plica.learn import Adam, fit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import CategoricalLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, Layer, SumLayer
 from plica.symbolic.parameters import Parameter, SoftmaxParameter, TensorParameter
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.case_circuits import circuit_of
@@ -82,6 +82,17 @@ def pair(
     on_cpu, on_device = (TorchCompiler(semiring, **settings).compile(build()) for _ in range(2))
     on_device.to(device.name).load_state_dict(on_cpu.state_dict())
     return on_cpu, on_device
+
+
+def with_one_unit(circuit: Circuit) -> Circuit:
+    """The circuit of the first output alone, its units mixed if there are several."""
+    first = circuit.outputs[0]
+    circuit = circuit.subgraph(first)
+    if first.num_output_units == 1:
+        return circuit
+    root = SumLayer(first.num_output_units, 1)
+    edges: dict[Layer, Sequence[Layer]] = {layer: circuit.layer_inputs(layer) for layer in circuit.inner_layers}
+    return Circuit([*circuit.layers, root], edges | {root: [first]}, [root])
 
 
 def _inputs(circuit: Circuit, compiled: TorchCircuit) -> dict[str, Tensor]:

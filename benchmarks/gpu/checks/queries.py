@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -12,13 +12,12 @@ from torch import Tensor
 
 import plica.queries
 from benchmarks.gpu.checks import Check
-from benchmarks.gpu.checks.circuits import circuit_cases, pair
+from benchmarks.gpu.checks.circuits import circuit_cases, pair, with_one_unit
 from benchmarks.gpu.checks.comparison import DTYPES, require_same
 from benchmarks.gpu.devices import Device
 from plica.backend.torch.circuits import TorchCircuit
 from plica.errors import PlicaError
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import Layer, SumLayer
 from plica.templates.logic import LiteralNode, LogicalCircuit
 from tests.harness.circuits import data, is_finite
 
@@ -38,7 +37,7 @@ def checks() -> Iterator[Check]:
 def _run(query: str, build: Callable[[], Circuit], device: Device) -> str | None:
     for dtype in DTYPES:
         try:
-            on_cpu, on_device = pair(lambda: _with_one_unit(build()), device, dtype=dtype)
+            on_cpu, on_device = pair(lambda: with_one_unit(build()), device, dtype=dtype)
             x = _with_holes(on_cpu)
             expected = QUERIES[query](on_cpu, x)
         except PlicaError as error:
@@ -67,17 +66,6 @@ def _tensors(result: Any) -> list[Tensor]:
         result = tuple(getattr(result, field.name) for field in fields(result))
     parts = result.values() if isinstance(result, dict) else result
     return [one for one in parts if isinstance(one, Tensor)]
-
-
-def _with_one_unit(circuit: Circuit) -> Circuit:
-    """The circuit of the first output alone, its units mixed if there are several."""
-    first = circuit.outputs[0]
-    circuit = circuit.subgraph(first)
-    if first.num_output_units == 1:
-        return circuit
-    root = SumLayer(first.num_output_units, 1)
-    edges: dict[Layer, Sequence[Layer]] = {layer: circuit.layer_inputs(layer) for layer in circuit.inner_layers}
-    return Circuit([*circuit.layers, root], edges | {root: [first]}, [root])
 
 
 def _check_samples(on_cpu: TorchCircuit, on_device: TorchCircuit, device: Device) -> None:

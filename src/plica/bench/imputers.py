@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from scipy.stats import norm
 
 from plica.bench.completions import Completion, Filled, Method
-from plica.bench.sets import Array, MixedTable
+from plica.bench.sets import Array, Column, MixedTable
 from plica.extras import require
+
+_LEAST_STDDEV = 1e-6  # of draws that are all equal
 
 
 @final
@@ -35,7 +38,7 @@ class _Marginals(Completion):
         if self._table.columns[position].categories:
             logarithms: Array = np.log(self._shares(position))[values.astype(np.int64)]
             return logarithms
-        return log_normal(values, self._mean[position], self._stddev[position])
+        return _log_number(self._table, position, values, self._mean[position], self._stddev[position])
 
     def interval(self, position: int, rows: Array, low: float, high: float) -> tuple[Array, Array]:
         """Quantiles of the known numbers."""
@@ -77,13 +80,37 @@ class Imputer(Method):
 
     def complete(self, table: MixedTable, seed: int) -> Completion:
         """The filled cells; the category with the largest column."""
-        matrix, parts = _dummies(table)
-        mean, stddev = np.nanmean(matrix, axis=0), np.nanstd(matrix, axis=0)
-        stddev = np.where(stddev > 0, stddev, 1.0)
+        return Filled(_completed(table, [self.make(seed)])[0])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MultipleImputer(Method):
+    """An imputer that draws missing cells, several times: a distribution of each.
+
+    Args:
+        make: Makes the imputer from a seed.
+        draws: How often it draws.
+    """
+
+    make: Callable[[int], Any]
+    draws: int = 20
+
+    def complete(self, table: MixedTable, seed: int) -> Completion:
+        """Normal distributions of the drawn numbers; shares of the drawn categories, with those of the column."""
+        return _Drawn(table, _completed(table, [self.make(seed * self.draws + draw) for draw in range(self.draws)]))
+
+
+def _completed(table: MixedTable, imputers: Sequence[Any]) -> Array:
+    """`(M, N, D)`: the table as each of M imputers fills it in."""
+    matrix, parts = _dummies(table)
+    mean, stddev = np.nanmean(matrix, axis=0), np.nanstd(matrix, axis=0)
+    standardized = (matrix - mean) / np.where(stddev > 0, stddev, 1.0)
+    results = np.repeat(table.values[None], len(imputers), axis=0)
+    for values, imputer in zip(results, imputers, strict=True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it has not converged
-            filled = self.make(seed).fit_transform((matrix - mean) / stddev) * stddev + mean
-        values = table.values.copy()
+            filled = imputer.fit_transform(standardized) * np.where(stddev > 0, stddev, 1.0) + mean
         for position, (column, part) in enumerate(zip(table.columns, parts, strict=True)):
             block, lost = filled[:, part], np.isnan(values[:, position])
             if column.categories:
@@ -91,13 +118,62 @@ class Imputer(Method):
                 values[lost, position] = shares.argmax(axis=1)[lost]
             else:
                 values[lost, position] = block[lost, 0]
-        return Filled(values)
+    return results
 
 
-def log_normal(values: Array, mean: Any, stddev: Any) -> Array:
-    """The logarithms of normal densities."""
-    result: Array = -0.5 * ((values - mean) / stddev) ** 2 - np.log(stddev * np.sqrt(2 * np.pi))
-    return result
+@final
+class _Drawn(Completion):
+    """Several completions of a table, `(M, N, D)`, as draws of a distribution of each cell."""
+
+    def __init__(self, table: MixedTable, draws: Array) -> None:
+        self._table, self._draws, self._marginals = table, draws, _Marginals(table)
+        self._mean, self._stddev = draws.mean(axis=0), np.maximum(draws.std(axis=0, ddof=1), _LEAST_STDDEV)
+
+    def filled(self) -> Array:
+        """The means of drawn numbers, and the most frequent categories."""
+        values: Array = self._mean.copy()
+        for position, column in enumerate(self._table.columns):
+            if column.categories:
+                every = np.arange(len(values))
+                shares = [self._share(position, every, np.full(len(values), code)) for code in _codes(column)]
+                values[:, position] = np.argmax(shares, axis=0)
+        return values
+
+    def log_probability(self, position: int, rows: Array, values: Array) -> Array:
+        """By the normal density, or the share of draws and one imaginary draw of the column."""
+        if self._table.columns[position].categories:
+            logarithms: Array = np.log(self._share(position, rows, values))
+            return logarithms
+        return _log_number(self._table, position, values, self._mean[rows, position], self._stddev[rows, position])
+
+    def interval(self, position: int, rows: Array, low: float, high: float) -> tuple[Array, Array]:
+        """Quantiles of the normal distribution."""
+        mean, stddev = self._mean[rows, position], self._stddev[rows, position]
+        lower, upper = (mean + stddev * float(norm.ppf(level)) for level in (low, high))
+        return lower, upper
+
+    def _share(self, position: int, rows: Array, values: Array) -> Array:
+        hits = (self._draws[:, rows, position] == values).sum(axis=0)
+        shares: Array = (hits + np.exp(self._marginals.log_probability(position, rows, values))) / (
+            len(self._draws) + 1
+        )
+        return shares
+
+
+def _codes(column: Column) -> range:
+    return range(len(column.categories))
+
+
+def _log_number(table: MixedTable, position: int, values: Array, mean: Any, stddev: Any) -> Array:
+    """The logarithms of normal densities; for a column of whole numbers those of the half steps around each."""
+    standardized = (values - mean) / stddev
+    if not table.is_whole(position):
+        densities: Array = norm.logpdf(standardized) - np.log(stddev)
+        return densities
+    distance, half = np.abs(standardized), 0.5 / stddev
+    upper, lower = norm.logsf(distance - half), norm.logsf(distance + half)
+    masses: Array = upper + np.log1p(-np.exp(lower - upper))
+    return masses
 
 
 def _moments(table: MixedTable) -> tuple[Array, Array]:
@@ -129,6 +205,15 @@ def iterative(seed: int) -> Any:
     """scikit-learn's `IterativeImputer` by its defaults: Bayesian ridge regressions, ten rounds."""
     require("sklearn.experimental.enable_iterative_imputer")
     return require("sklearn.impute").IterativeImputer(random_state=seed)
+
+
+def drawn(seed: int) -> Any:
+    """`IterativeImputer` that draws from its regressions, for multiple imputation.
+
+    Source: van Buuren and Groothuis-Oudshoorn, "mice: Multivariate Imputation by Chained Equations in R", 2011.
+    """
+    require("sklearn.experimental.enable_iterative_imputer")
+    return require("sklearn.impute").IterativeImputer(random_state=seed, sample_posterior=True)
 
 
 def forest(seed: int) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from plica.bench.completions import Method
 from plica.bench.figures import Figures, measure
-from plica.bench.imputers import Imputer, MeanMode, forest, iterative, nearest
+from plica.bench.imputers import Imputer, MeanMode, MultipleImputer, drawn, forest, iterative, nearest
 from plica.bench.plica_method import PlicaTables
 from plica.bench.sets import Array, MixedTable
 
@@ -28,6 +28,7 @@ METHODS: Mapping[str, Method] = {
     "mean": MeanMode(),
     "nearest": Imputer(nearest),
     "iterative": Imputer(iterative),
+    "draws": MultipleImputer(drawn),
     "forest": Imputer(forest),
 }
 

@@ -100,10 +100,11 @@ class CountedCircuit:
                     "above 0, or start from other parameters"
                 )
             by = [getattr(leaves, name) for name in wanted]
-            gradients = torch.autograd.grad(logs.sum(), [*by, *ones.values()], allow_unused=True)
+            inputs = [*by, *ones.values()]
+            gradients = torch.autograd.grad(logs.sum(), inputs, allow_unused=True) if inputs else ()
         filled = [
             torch.zeros_like(leaf) if gradient is None else gradient
-            for leaf, gradient in zip([*by, *ones.values()], gradients, strict=True)
+            for leaf, gradient in zip(inputs, gradients, strict=True)
         ]
         flows = dict(zip(self.ones, filled[len(by) :], strict=True))
         return logs.detach(), dict(zip(wanted, filled, strict=False)), flows

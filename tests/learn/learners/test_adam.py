@@ -10,7 +10,7 @@ from torch import nn
 
 import plica
 from plica.errors import DTypeError, InputError, UnsupportedError
-from plica.learn import Adam, fit
+from plica.learn import Adam, FullEM, fit
 from plica.learn.learners import LEARNERS, learner_settings, parse_learner
 from plica.learn.learners.adam import SCHEDULES
 from plica.learn.learners.base import Plan
@@ -104,22 +104,33 @@ def test_the_prior_is_the_sum_of_logarithms_of_weights(circuit: plica.Circuit) -
     model = compiled(circuit)
     names = [name for name in model.state_dict() if name.rpartition(".")[2] in ("weight", "logits", "probs")]
     assert names
-    logs = [log_softmax(model.state_dict()[name].numpy(), axis=-1).sum() for name in names]
+    logs = [log_softmax(model.state_dict()[name].numpy(), axis=-1).mean(-1).sum() for name in names]
     expected = 2.5 / 40 * sum(logs)
     assert float(DirichletPrior(model, 2.5, 40).per_row().detach()) == pytest.approx(expected, rel=1e-12)
 
 
 def test_learning_with_pseudocounts_finds_the_mode_of_the_posterior() -> None:
-    """The mode of a Dirichlet posterior with entries count + 1 + pseudocount is known."""
+    """The mode of a Dirichlet posterior with entries count + 1 + pseudocount / 4 is known."""
     layer = CategoricalLayer([0], 1, num_categories=4)
     rows = np.repeat([0, 1, 2], [10, 5, 1])[:, None]  # category 3 is never seen
     model = compiled(plica.Circuit([layer], {}, [layer]))
-    result = fit(model, rows, learner=Adam(0.1, "linear", pseudocount=0.5), epochs=300, batch=16)
+    result = fit(model, rows, learner=Adam(0.1, "linear", pseudocount=2.0), epochs=300, batch=16)
     (logits,) = model.state_dict().values()
     mode = np.array([10.5, 5.5, 1.5, 0.5]) / 18
     np.testing.assert_allclose(logits.softmax(-1).numpy()[0], mode, atol=1e-5)
     expected = (np.log(mode) * [10, 5, 1, 0]).sum() / 16 + 0.5 / 16 * np.log(mode).sum()
     assert result.history[result.best_epoch].valid == pytest.approx(expected, abs=1e-9)
+
+
+def test_pseudocounts_mean_the_same_to_all_learners() -> None:
+    rows = np.repeat([0, 1, 2], [10, 5, 1])[:, None]
+    logits = []
+    for learner in (Adam(0.1, "linear", pseudocount=2.0), FullEM(pseudocount=2.0)):
+        layer = CategoricalLayer([0], 1, num_categories=4)
+        model = compiled(plica.Circuit([layer], {}, [layer]))
+        fit(model, rows, learner=learner, epochs=300, batch=16)
+        logits.append(next(iter(model.state_dict().values())).softmax(-1).numpy())
+    np.testing.assert_allclose(*logits, atol=1e-5)
 
 
 def test_weights_that_are_zero_for_good_stay_zero() -> None:
@@ -144,7 +155,7 @@ def test_shared_weights_count_once() -> None:
     )
     state = model.state_dict()
     assert len(state) == 2
-    expected = sum(log_softmax(value.numpy(), axis=-1).sum() for value in state.values())
+    expected = sum(log_softmax(value.numpy(), axis=-1).mean(-1).sum() for value in state.values())
     assert float(DirichletPrior(model, 1.0, 1).per_row().detach()) == pytest.approx(expected, rel=1e-12)
 
 

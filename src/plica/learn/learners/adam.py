@@ -51,8 +51,9 @@ class Adam(Learner):
         schedule: How the rate changes: a name in `SCHEDULES`, or a function from an optimizer and the number of steps
             to a schedule of torch.
         weight_decay: The part of each parameter, times the rate, that a step takes away.
-        pseudocount: Added to the expected count of each normalized weight: a Dirichlet prior with all entries
-            1 + pseudocount, whose mode is learned. It holds for weights of sums and probabilities of categories.
+        pseudocount: Imaginary rows for each distribution of n weights or probabilities, spread evenly over them: a
+            Dirichlet prior with all entries 1 + pseudocount / n, whose mode is learned. It holds for weights of sums
+            and probabilities of categories.
 
     Raises:
         DTypeError: A setting has a wrong type.

@@ -1,7 +1,8 @@
 """A Dirichlet prior on the normalized weights of a compiled circuit.
 
-Its log-density is `pseudocount * sum(log w)` but for a constant, over all weights `w` of sums and of categories. Its
-mode under EM is that of expected counts to each of which `pseudocount` is added.
+Its log-density is `pseudocount * sum(log w) / n` but for a constant, over all weights `w` of sums and of categories, n
+of which belong to one distribution. Its mode under EM is that of expected counts to which `pseudocount / n` is added,
+as the learners by expectation maximization do.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ class DirichletPrior:
 
     Args:
         model: The compiled circuit.
-        pseudocount: Added to the expected count of each weight.
+        pseudocount: Imaginary rows for each distribution, spread evenly over its weights.
         num_rows: Training rows, over which the prior is spread.
 
     Raises:
@@ -49,7 +50,7 @@ class DirichletPrior:
     def per_row(self) -> Tensor:
         """The log-density of the prior divided by the number of training rows, of shape `()`."""
         terms = [
-            _finite_sum((tensor if folds is None else tensor[folds]).log_softmax(axis))
+            _finite_sum((tensor if folds is None else tensor[folds]).log_softmax(axis)) / tensor.shape[axis]
             for tensor, folds, axis in self._tensors
         ]
         return self._scale * torch.stack(terms).sum()
