@@ -49,7 +49,7 @@ def test_a_run_writes_its_four_files(plica: Plica, toy: str) -> None:
     assert names("runs") == ["demo"]
     with Image.open("runs/demo/samples.png") as image:
         assert image.format == "PNG"
-    assert "toy: quad-tree-2" in Path("runs/demo/circuit.svg").read_text()
+    assert "toy: hidden-tree" in Path("runs/demo/circuit.svg").read_text()
     bits = report_of("runs/demo")["bits_per_dimension"]
     assert f"test {bits['test']:.4f} bits/dim" in result.stdout
     assert (

@@ -81,7 +81,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         inpaint(model, data, settings.seed),
         describe_compiled(model, data),
     )
-    click.echo(_summary(result, figures, settings.epochs, data.num_variables))
+    click.echo(_summary(result, figures, recipe.epochs, data.num_variables))
     try:
         write_outputs(settings.out, *outputs)
     except WriteError as error:

@@ -35,17 +35,21 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option(
     "--region-graph",
     type=click.Choice(REGION_GRAPHS),
-    help="How variables are split; hidden-tree: by a tree of what they say of each other. Default: quad-tree-2 for "
-    "images, random-binary-tree for tables.",
+    help="How variables are split; hidden-tree: by a tree of what they say of each other. Default: hidden-tree for "
+    "images of up to 1,024 states, quad-tree-2 for other images, random-binary-tree for tables.",
 )
 @click.option(
-    "--layer", type=click.Choice(tuple(FAMILIES)), default="cp", show_default=True, help="Kind of sum-product layer."
+    "--layer", type=click.Choice(tuple(FAMILIES)), help="Kind of sum-product layer, not of hidden trees. Default: cp."
 )
 @click.option("--units", type=click.IntRange(1), default=32, show_default=True, help="Units of each layer.")
 @click.option(
-    "--input", type=click.Choice(INPUTS), default="categorical", show_default=True, help="Input distribution."
+    "--input",
+    type=click.Choice(INPUTS),
+    help="Input distribution. Default: categorical; for images of states that Adam learns, smooth-categorical.",
 )
-@click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Passes over the training rows.")
+@click.option(
+    "--epochs", type=click.IntRange(1), help="Passes over the training rows. Default: 40; 20 for images of states."
+)
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Rows in one step.")
 @click.option(
     "--learner",
@@ -141,8 +145,7 @@ def _given(options: Mapping[str, Any]) -> Settings:
         if parameter.name in ("data", "out") and options[parameter.name] is None:
             raise click.MissingParameter(ctx=context, param=parameter)
     settings = Settings(**options)
-    is_given = context.get_parameter_source("input") is not click.core.ParameterSource.DEFAULT
-    if settings.columns is not None and is_given:
+    if settings.columns is not None and settings.input is not None:
         raise InputError(
             "--input applies to rows of one kind, not to --columns; name the distribution in the file of --columns: "
             f'{{"age": {{"kind": "real", "input": "{settings.input}"}}}}'
@@ -178,8 +181,9 @@ _OF_A_RESUMED_RUN = ("resume", "quiet", "tensorboard")
 
 def load_data(settings: Settings) -> Dataset:
     """The data set that the settings name."""
-    distribution = DISTRIBUTIONS[settings.input]
-    domain = distribution.domain() if distribution.settings is None else None  # None: the data has the number of values
+    distribution = DISTRIBUTIONS.get(settings.input or "")
+    counts = distribution is None or distribution.settings is not None  # values, whose number the data has
+    domain = None if distribution is None or counts else distribution.domain()
     if settings.columns is not None:
         return _typed_data(settings)
     if settings.missing:
