@@ -299,7 +299,7 @@ BAD = {
         r"--device meta: not available here .*try --device cpu",
     ),
     "a device without a module": ("toy.npy", ("--device", "hpu"), r"--device hpu: not available here"),
-    "more units than fit": ("toy.npy", ("--units", 10**6), r"the model would have 3\d,\d{3},.* choose smaller --units"),
+    "more units than fit": ("toy.npy", ("--units", 10**6), r"the model would have 15,\d{3},.* choose smaller --units"),
     "more values than fit": ("toy.npy", ("--num-values", 10**12), r"would have .* parameters, .*--num-values"),
     "more units than can be counted": ("toy.npy", ("--units", 10**30), r"more entries than can be counted"),
     "a pipe": ("pipe.csv", (), r"pipe\.csv: is a pipe or a device, expected a file"),

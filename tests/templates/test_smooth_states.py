@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import plica
+from plica.errors import InputError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import SumLayer
 from plica.symbolic.parameters import TensorParameter
@@ -77,6 +78,11 @@ def test_a_step_by_one_value_moves_its_neighbours_and_no_end() -> None:
 @pytest.mark.parametrize("num_states", [1, 2, 3])
 def test_few_values_move_alone(num_states: int) -> None:
     assert not (kernel(num_states) - np.diag(np.diag(kernel(num_states)))).any()
+
+
+def test_more_states_than_a_table_has_are_refused() -> None:
+    with pytest.raises(InputError, match="found 65536 states, expected at most 4096"):
+        smooth_categorical(rows(), 65536)
 
 
 def test_a_file_keeps_the_model(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -19,6 +19,7 @@ HIDDEN_TREE = "hidden-tree"
 SMOOTH_CATEGORICAL = "smooth-categorical"
 """The input of states in order: `plica.templates.smooth_states` makes it from the training rows."""
 _MOST_PIXELS = 1024  # of images whose pixels form a hidden tree
+_SMOOTH_STATES = range(3, 1025)  # numbers of states whose steps are worth a table of each pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def of_images(data: Dataset, chosen: Mapping[str, Any]) -> Recipe:
     A hidden tree measures every pair of pixels, so more than 1,024 pixels times channels get a quad tree, and real
     numbers too. A choice of the layer means a quad tree: hidden trees have layers of one kind.
 
-    Pixels of more than two states are inputs whose values move together where they are near, if Adam learns them: such
+    Pixels of 3 to 1,024 states are inputs whose values move together where they are near, if Adam learns them: such
     inputs have neither a closed form for expectation maximization nor a prior.
 
     Args:
@@ -88,7 +89,7 @@ def of_images(data: Dataset, chosen: Mapping[str, Any]) -> Recipe:
     is_tree = data.num_values is not None and data.num_variables <= _MOST_PIXELS and "layer" not in chosen
     structure = chosen.get("structure", HIDDEN_TREE if is_tree else "quad-tree-2")
     name, _, settings = chosen.get("learner", "adam").partition(":")
-    is_smooth = (data.num_values or 0) > 2 and name == "adam" and "pseudocount" not in settings
+    is_smooth = data.num_values in _SMOOTH_STATES and name == "adam" and "pseudocount" not in settings
     return Recipe(
         structure=structure,
         input=SMOOTH_CATEGORICAL if is_smooth else "categorical",

@@ -1,12 +1,12 @@
-"""Categorical input layers of ordered states, whose probabilities start from data and move together where states are near.
+"""Categorical input layers of ordered states: probabilities start from data, and near states move together.
 
 A pixel of 256 values has too few rows for each value and unit to be learned alone. Here the logits of a unit are
 `m + W K`: m the logarithms of how often the variable has each value, smoothed; W `(units, states)` learned, from small
-normal draws; and K a constant kernel, a sum of bumps of several widths. A step by one value so moves its neighbours
-too. The first and the last value move alone, as they collect what is darker or brighter than an image can show.
+normal draws; and K a constant kernel, a sum of bumps of several widths and one weight. So a step by one value moves its
+neighbours too. The first and the last value move alone: they collect what is darker or brighter than an image can show.
 
 Source: the kernel is one for densities of ordered categories, as of Aitchison and Aitken, "Multivariate binary
-discrimination by the kernel method", 1976, section 4, put on logits in place of probabilities.
+discrimination by the kernel method", 1976; here it acts on logits in place of probabilities.
 
 >>> import numpy as np
 >>> from plica.symbolic.scope import Scope
@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from plica.errors import InputError
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer
 from plica.symbolic.parameters import (
@@ -36,8 +37,8 @@ from plica.templates.parameterization import InputFactory
 
 Array: TypeAlias = NDArray[Any]
 
+_MOST_STATES = 4096  # of a variable, whose kernel is a table of each pair
 _ALONE = 0.1  # the part of a step that stays with its value
-_TOGETHER = 0.3  # the height of each bump
 _RATIO = 3  # of the width of a bump to that of the one before, whose first is 1
 _WIDEST = 0.2  # of a bump, as a part of the number of states
 _SPREAD = 0.3  # of the first numbers of W
@@ -51,7 +52,15 @@ def smooth_categorical(rows: Array, num_states: int) -> InputFactory:
         rows: `(N, D)` states of variables of one kind, such as pixels; NaN is missing. Their shares are where units
             start.
         num_states: The number of states of each variable.
+
+    Raises:
+        InputError: There are more than 4,096 states.
     """
+    if num_states > _MOST_STATES:
+        raise InputError(
+            f"smooth_categorical: found {num_states} states, expected at most {_MOST_STATES}, since each pair has a "
+            "number; take a categorical input, or a density"
+        )
     everywhere = _counts(rows, num_states) + 1.0
     everywhere /= everywhere.sum()
     inside = everywhere[1:-1] / max(float(everywhere[1:-1].sum()), np.finfo(np.float64).tiny)
@@ -85,9 +94,9 @@ def kernel(num_states: int) -> Array:
 
     >>> kernel(5).round(2)
     array([[1.  , 0.  , 0.  , 0.  , 0.  ],
-           [0.  , 0.4 , 0.18, 0.04, 0.  ],
-           [0.  , 0.18, 0.4 , 0.18, 0.  ],
-           [0.  , 0.04, 0.18, 0.4 , 0.  ],
+           [0.  , 0.5 , 0.24, 0.05, 0.  ],
+           [0.  , 0.24, 0.5 , 0.24, 0.  ],
+           [0.  , 0.05, 0.24, 0.5 , 0.  ],
            [0.  , 0.  , 0.  , 0.  , 1.  ]])
     """
     states = np.arange(num_states)
@@ -95,7 +104,8 @@ def kernel(num_states: int) -> Array:
     matrix = _ALONE * np.eye(num_states)
     width = 1
     while width <= _WIDEST * num_states:
-        matrix += _TOGETHER * np.exp(-0.5 * (distance / width) ** 2)
+        bump = np.exp(-0.5 * (distance / width) ** 2)
+        matrix += bump / bump.sum(axis=1).max()  # however wide, it moves as much: a step of Adam stays a step
         width *= _RATIO
     for end in {0, num_states - 1}:
         matrix[end, :] = matrix[:, end] = 0.0
