@@ -8,8 +8,9 @@ The folder holds `mnist_t10k.npz`, the 10,000 test images of MNIST: the first 8,
 choose the best epoch by and the last 1,000 to test. Both learn a quad graph whose weights and pixel probabilities are
 softmaxes of normal draws, by Adam with the same batches, rates and epochs (`plica.learn.fit`, which takes any torch
 module); the initial draws are each library's own. `own-recipe` is what `plica train` chooses for such images
-(`plica.tables.recipe`), whose epochs, batch and rate it takes instead of those of the command line. Speed is not compared here: `benchmarks.inference` and
-`benchmarks.run` do that.
+(`plica.tables.recipe`), whose epochs, batch and rate it takes instead of those of the command line.
+
+Speed is not compared here: `benchmarks.inference` and `benchmarks.run` do that.
 """
 
 from __future__ import annotations
