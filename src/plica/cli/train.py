@@ -36,7 +36,7 @@ from plica.templates.region_graph.build import FAMILIES
     "--region-graph",
     type=click.Choice(REGION_GRAPHS),
     help="How variables are split; hidden-tree: by a tree of what they say of each other. Default: hidden-tree for "
-    "images of up to 1,024 states, quad-tree-2 for other images, random-binary-tree for tables.",
+    "images of up to 1,024 pixels of up to 32 states, quad-tree-2 for other images, random-binary-tree for tables.",
 )
 @click.option(
     "--layer", type=click.Choice(tuple(FAMILIES)), help="Kind of sum-product layer, not of hidden trees. Default: cp."
@@ -48,7 +48,9 @@ from plica.templates.region_graph.build import FAMILIES
     help="Input distribution. Default: categorical; for images of states that Adam learns, smooth-categorical.",
 )
 @click.option(
-    "--epochs", type=click.IntRange(1), help="Passes over the training rows. Default: 40; 20 for images of states."
+    "--epochs",
+    type=click.IntRange(1),
+    help="Passes over the training rows. Default: 40; 20 for hidden trees of images.",
 )
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Rows in one step.")
 @click.option(

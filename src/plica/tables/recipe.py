@@ -19,6 +19,7 @@ HIDDEN_TREE = "hidden-tree"
 SMOOTH_CATEGORICAL = "smooth-categorical"
 """The input of states in order: `plica.templates.smooth_states` makes it from the training rows."""
 _MOST_PIXELS = 1024  # of images whose pixels form a hidden tree
+_MOST_TREE_STATES = 32  # of such pixels: with more, rows are too few to count each pair of values
 _SMOOTH_STATES = range(3, 1025)  # numbers of states whose steps are worth a table of each pair
 
 
@@ -75,9 +76,10 @@ def choose(data: Dataset, **chosen: Any) -> Recipe:
 def of_images(data: Dataset, chosen: Mapping[str, Any]) -> Recipe:
     """The recipe for images.
 
-    Pixels of states get a hidden tree, in which those pixels are neighbours that say most of each other, and 20 epochs.
-    A hidden tree measures every pair of pixels, so more than 1,024 pixels times channels get a quad tree, and real
-    numbers too. A choice of the layer means a quad tree: hidden trees have layers of one kind.
+    Pixels of up to 32 states get a hidden tree, in which those pixels are neighbours that say most of each other, and
+    20 epochs. A hidden tree counts every pair of values of every pair of pixels, so other images get a quad tree:
+    those of more states, of real numbers, or of more than 1,024 pixels times channels. A choice of the layer means a
+    quad tree too, since hidden trees have layers of one kind.
 
     Pixels of 3 to 1,024 states are inputs whose values move together where they are near, if Adam learns them: such
     inputs have neither a closed form for expectation maximization nor a prior.
@@ -86,7 +88,8 @@ def of_images(data: Dataset, chosen: Mapping[str, Any]) -> Recipe:
         data: The images.
         chosen: What the user has chosen, as of `choose`.
     """
-    is_tree = data.num_values is not None and data.num_variables <= _MOST_PIXELS and "layer" not in chosen
+    is_small = data.num_values in range(1, _MOST_TREE_STATES + 1) and data.num_variables <= _MOST_PIXELS
+    is_tree = is_small and "layer" not in chosen
     structure = chosen.get("structure", HIDDEN_TREE if is_tree else "quad-tree-2")
     name, _, settings = chosen.get("learner", "adam").partition(":")
     is_smooth = data.num_values in _SMOOTH_STATES and name == "adam" and "pseudocount" not in settings
