@@ -1,19 +1,25 @@
-"""Handwritten digits of 28x28 pixels, learned by Plica and by a peer with one recipe: test bits per dimension.
+"""Handwritten digits of 28x28 pixels, learned by Plica and by a peer with one recipe, and by Plica's own recipe.
 
-    python -m benchmarks.mnist --data FOLDER [--contenders plica cirkit] [--epochs 20] [--out FILE]
+    python -m benchmarks.mnist --data FOLDER [--contenders plica cirkit own-recipe] [--epochs 20] [--out FILE]
+
+The figures are test bits per dimension.
 
 The folder holds `mnist_t10k.npz`, the 10,000 test images of MNIST: the first 8,000 are for training, the next 1,000 to
 choose the best epoch by and the last 1,000 to test. Both learn a quad graph whose weights and pixel probabilities are
 softmaxes of normal draws, by Adam with the same batches, rates and epochs (`plica.learn.fit`, which takes any torch
-module); the initial draws are each library's own. Speed is not compared here: `benchmarks.inference` and
-`benchmarks.run` do that.
+module); the initial draws are each library's own. `own-recipe` is what `plica train` chooses for such images
+(`plica.tables.recipe`), whose epochs, batch and rate it takes instead of those of the command line.
+
+Speed is not compared here: `benchmarks.inference` and `benchmarks.run` do that.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +86,22 @@ def _divided(circuit: Any, total: Any) -> nn.Module:
     return Divided()
 
 
+def learn_own(parts: Sequence[Any], options: argparse.Namespace) -> dict[str, Any]:
+    """What `plica train` does with such images."""
+    from plica.files.datasets import Dataset
+    from plica.tables.build import build_circuit, compile_circuit
+    from plica.tables.fitting import train
+    from plica.tables.recipe import choose
+
+    data = Dataset("mnist", *parts, _SHAPE, 256)
+    recipe = choose(data)
+    start = time.perf_counter()
+    model = compile_circuit(build_circuit(recipe, data, seed=options.seed, dtype="float32"), {})
+    model.reset_parameters(seed=options.seed)
+    result = train(model, data, recipe, seed=options.seed, on_epoch=partial(_tell, OWN, start))
+    return {"recipe": dataclasses.asdict(recipe), **_figures(model, result, data.test, start)}
+
+
 def _described(units: int, inputs: dict[str, Any], weights: Any) -> dict[str, Any]:
     return {
         "region_graph": "quad-graph",
@@ -92,6 +114,7 @@ def _described(units: int, inputs: dict[str, Any], weights: Any) -> dict[str, An
     }
 
 
+OWN = "own-recipe"
 CONTENDERS = {"plica": of_plica, "cirkit": of_cirkit}
 
 
@@ -99,18 +122,12 @@ def learn(name: str, parts: Sequence[Any], options: argparse.Namespace) -> dict[
     """One contender trained and tested."""
     import torch
 
-    from plica.learn import Adam, fit, mean_log_likelihood
-    from plica.learn.metrics import bits_per_dimension
+    from plica.learn import Adam, fit
 
     torch.manual_seed(options.seed)
     model = CONTENDERS[name](options.units)
     train, valid, test = parts
     start = time.perf_counter()
-
-    def tell(epoch: Any) -> None:
-        bits = bits_per_dimension(epoch.valid, 784)
-        print(f"{name}: epoch {epoch.number}, valid {bits:.4f}, {time.perf_counter() - start:.0f} s", flush=True)
-
     result = fit(
         model,
         train,
@@ -119,15 +136,29 @@ def learn(name: str, parts: Sequence[Any], options: argparse.Namespace) -> dict[
         epochs=options.epochs,
         batch=options.batch,
         seed=options.seed,
-        on_epoch=tell,
+        on_epoch=partial(_tell, name, start),
     )
-    with torch.no_grad():
-        found = bits_per_dimension(mean_log_likelihood(model, test, 250), 784)
+    return _figures(model, result, test, start)
+
+
+def _tell(name: str, start: float, epoch: Any) -> None:
+    """Print the score of an epoch."""
+    from plica.learn.metrics import bits_per_dimension
+
+    bits = bits_per_dimension(epoch.valid, 784)
+    print(f"{name}: epoch {epoch.number}, valid {bits:.4f}, {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def _figures(model: nn.Module, result: Any, test: Any, start: float) -> dict[str, Any]:
+    """What a trained model reaches."""
+    from plica.learn import mean_log_likelihood
+    from plica.learn.metrics import bits_per_dimension
+
     return {
-        "test bits per dimension": round(found, 4),
+        "test bits per dimension": round(bits_per_dimension(mean_log_likelihood(model, test, 250), 784), 4),
         "best epoch": result.best_epoch,
         "seconds": round(time.perf_counter() - start, 1),
-        "parameters": sum(one.numel() for one in model.parameters()),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
 
 
@@ -135,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train each contender, and print and save what it reaches."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mnist", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with mnist_t10k.npz")
-    parser.add_argument("--contenders", nargs="+", default=list(CONTENDERS), choices=CONTENDERS)
+    parser.add_argument("--contenders", nargs="+", default=[*CONTENDERS, OWN], choices=[*CONTENDERS, OWN])
     parser.add_argument("--units", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=100)
@@ -150,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "recipe": {name: getattr(options, name) for name in ("units", "epochs", "batch", "lr", "seed")}
     }
     for name in options.contenders:
-        report[name] = learn(name, parts, options)
+        report[name] = learn_own(parts, options) if name == OWN else learn(name, parts, options)
         print(name, report[name], flush=True)
         save(options.out, report, Settings(rounds=1), options.threads)
 

@@ -49,7 +49,7 @@ def test_a_run_writes_its_four_files(plica: Plica, toy: str) -> None:
     assert names("runs") == ["demo"]
     with Image.open("runs/demo/samples.png") as image:
         assert image.format == "PNG"
-    assert "toy: quad-tree-2" in Path("runs/demo/circuit.svg").read_text()
+    assert "toy: hidden-tree" in Path("runs/demo/circuit.svg").read_text()
     bits = report_of("runs/demo")["bits_per_dimension"]
     assert f"test {bits['test']:.4f} bits/dim" in result.stdout
     assert (
@@ -317,7 +317,7 @@ BAD = {
         r"--device meta: not available here .*try --device cpu",
     ),
     "a device without a module": ("toy.npy", ("--device", "hpu"), r"--device hpu: not available here"),
-    "more units than fit": ("toy.npy", ("--units", 10**6), r"the model would have 3\d,\d{3},.* choose smaller --units"),
+    "more units than fit": ("toy.npy", ("--units", 10**6), r"the model would have 15,\d{3},.* choose smaller --units"),
     "more values than fit": ("toy.npy", ("--num-values", 10**12), r"would have .* parameters, .*--num-values"),
     "more units than can be counted": ("toy.npy", ("--units", 10**30), r"more entries than can be counted"),
     "a pipe": ("pipe.csv", (), r"pipe\.csv: is a pipe or a device, expected a file"),

@@ -19,6 +19,36 @@ def bits(rows: int, columns: int, **changed: Any) -> Dataset:
     return replace(Dataset("bits", values, values[:1], values[:1], None, 2), **changed)
 
 
+def images(side: int, num_values: int | None) -> Dataset:
+    rows = np.zeros((3, side * side), dtype=np.int64)
+    return Dataset("images", rows, rows, rows, (1, side, side), num_values)
+
+
+@pytest.mark.parametrize(
+    ("side", "num_values", "chosen", "structure", "input_name", "epochs"),
+    [
+        (8, 17, {}, "hidden-tree", "smooth-categorical", 20),
+        (32, 32, {}, "hidden-tree", "smooth-categorical", 20),
+        (28, 256, {}, "quad-tree-2", "smooth-categorical", 40),
+        (33, 17, {}, "quad-tree-2", "smooth-categorical", 40),
+        (8, 2, {}, "hidden-tree", "categorical", 20),
+        (8, 65536, {}, "quad-tree-2", "categorical", 40),
+        (8, None, {"input": "gaussian"}, "quad-tree-2", "gaussian", 40),
+        (8, 17, {"layer": "cp-t"}, "quad-tree-2", "smooth-categorical", 40),
+        (8, 17, {"structure": "quad-graph"}, "quad-graph", "smooth-categorical", 40),
+        (8, 17, {"epochs": 7, "input": "categorical"}, "hidden-tree", "categorical", 7),
+        (8, 17, {"learner": "full-em"}, "hidden-tree", "categorical", 20),
+        (8, 17, {"learner": "adam:pseudocount=1"}, "hidden-tree", "categorical", 20),
+        (8, 17, {"learner": "adam:rate=0.2"}, "hidden-tree", "smooth-categorical", 20),
+    ],
+)
+def test_images(
+    side: int, num_values: int | None, chosen: dict[str, Any], structure: str, input_name: str, epochs: int
+) -> None:
+    recipe = choose(images(side, num_values), **chosen)
+    assert (recipe.structure, recipe.input, recipe.epochs) == (structure, input_name, epochs)
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "expected"),
     [
@@ -35,7 +65,6 @@ def test_rows_for_each_column_choose_hidden_trees(rows, columns, expected) -> No
 
 
 def test_other_data_has_other_structures() -> None:
-    assert choose(bits(600, 4, shape=(1, 2, 2))).structure == "quad-tree-2"
     assert choose(bits(600, 4, num_values=None)) == Recipe(structure="random-binary-tree")
     assert choose(bits(600, 4), input="gaussian") == Recipe(structure="random-binary-tree", input="gaussian")
     assert choose(bits(600, 4), structure="linear-tree") == Recipe(structure="linear-tree")
@@ -56,7 +85,7 @@ def test_rates_of_the_rule_are_not_those_of_another_learner() -> None:
 
 
 def test_there_is_no_such_setting() -> None:
-    with pytest.raises(InputError, match="a recipe has no 'tree'; it has structure, layer, units, trees"):
+    with pytest.raises(InputError, match="a recipe has no 'tree'; it has structure, layer, units, members, trees"):
         candidates(bits(4, 2), tree=1)
 
 
@@ -92,3 +121,16 @@ def test_a_single_recipe_is_not_tried_and_an_interrupt_ends_trials(monkeypatch) 
     assert not tried
     with pytest.raises(KeyboardInterrupt):
         fitting.decide(bits(30, 10), seed=0, dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "structure"),
+    [
+        ({"structure": "hidden-tree", "layer": "cp"}, "hidden-tree"),
+        ({"structure": "linear-tree", "trees": 2}, "linear-tree"),
+        ({"layer": "cp", "start": "data"}, "hidden-tree"),
+    ],
+)
+def test_settings_that_a_structure_does_not_have_are_refused(chosen: dict[str, Any], structure: str) -> None:
+    with pytest.raises(InputError, match=f"the structure {structure} has no setting"):
+        candidates(bits(30, 10), **chosen)

@@ -62,7 +62,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         units=settings.units,
         trees=settings.trees,
         start=settings.start,
-        input=settings.input if data.encoding is None else None,
+        input=settings.input,
         epochs=settings.epochs,
         batch=settings.batch,
         learner=settings.learner,

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from plica.symbolic.layers import DISTRIBUTIONS
+from plica.tables.recipe import SMOOTH_CATEGORICAL
 
 ImageShape = tuple[int, int, int]
 
-INPUTS = tuple(DISTRIBUTIONS)
+INPUTS = (*DISTRIBUTIONS, SMOOTH_CATEGORICAL)
 _MOST_DIGITS = 9  # of one size of an image
 DTYPES = ("float32", "float64")
 
@@ -28,7 +29,7 @@ class Settings:
         key: Which array of a `.npz`.
         image_shape: (channels, height, width), for flat rows that are images.
         num_values: The number of values of each variable; None infers it.
-        input: The name of the input distribution.
+        input: The name of the input distribution; None chooses by the data.
         region_graph: The name of the region graph; None chooses by the data.
         layer: The kind of sum and product layers; None, here and below, leaves it to the rule of
             `plica.tables.rules`.
@@ -55,7 +56,7 @@ class Settings:
     key: str | None
     image_shape: ImageShape | None
     num_values: int | None
-    input: str
+    input: str | None
     region_graph: str | None
     layer: str | None
     units: int | None

@@ -47,7 +47,7 @@ from plica.templates.region_graph.build import FAMILIES
     help="How hidden trees start: data: states are clusters of rows; clusters: each tree is made of one.",
 )
 @click.option(
-    "--input", type=click.Choice(INPUTS), default="categorical", show_default=True, help="Input distribution."
+    "--input", type=click.Choice(INPUTS), help="Input distribution; of rows whose columns are all of one kind."
 )
 @click.option("--epochs", type=click.IntRange(1), help="Passes over the training rows.")
 @click.option("--batch", type=click.IntRange(1), help="Rows in one step.")
@@ -147,8 +147,7 @@ def _given(options: Mapping[str, Any]) -> Settings:
         if parameter.name in ("data", "out") and options[parameter.name] is None:
             raise click.MissingParameter(ctx=context, param=parameter)
     settings = Settings(**options)
-    is_given = context.get_parameter_source("input") is not click.core.ParameterSource.DEFAULT
-    if settings.columns is not None and is_given:
+    if settings.columns is not None and settings.input is not None:
         raise InputError(
             "--input applies to rows of one kind, not to --columns; name the distribution in the file of --columns: "
             f'{{"age": {{"kind": "real", "input": "{settings.input}"}}}}'
@@ -184,8 +183,9 @@ _OF_A_RESUMED_RUN = ("resume", "quiet", "tensorboard")
 
 def load_data(settings: Settings) -> Dataset:
     """The data set that the settings name."""
-    distribution = DISTRIBUTIONS[settings.input]
-    domain = distribution.domain() if distribution.settings is None else None  # None: the data has the number of values
+    distribution = DISTRIBUTIONS.get(settings.input or "")
+    counts = distribution is None or distribution.settings is not None  # values, whose number the data has
+    domain = None if distribution is None or counts else distribution.domain()
     if settings.columns is not None:
         return _typed_data(settings)
     if settings.missing:

@@ -20,12 +20,13 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
-from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, Recipe
+from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, SMOOTH_CATEGORICAL, Recipe
 from plica.templates import hclt
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
 from plica.templates.normal_mixtures import normal_mixtures
 from plica.templates.parameterization import InputFactory
 from plica.templates.region_graph import LinearTree, RandomBinaryTree, RegionGraph
+from plica.templates.smooth_states import smooth_categorical
 
 if TYPE_CHECKING:
     import torch
@@ -149,6 +150,8 @@ def _input_factory(recipe: Recipe, data: Dataset, dtype: str) -> InputFactory:
     """A function that makes input layers of the chosen distribution, fitted to each column if it can be fitted."""
     if data.encoding is not None:
         return _typed_factory(data.encoding, describe_columns(data, dtype))
+    if recipe.input == SMOOTH_CATEGORICAL:
+        return smooth_categorical(data.train, _num_values(data))
     distribution = DISTRIBUTIONS[recipe.input]
     keywords = {**distribution.settings_for(data.num_values), **NORMALIZED.get(recipe.input, {})}
     fitted = distribution.fitted
@@ -161,6 +164,12 @@ def _input_factory(recipe: Recipe, data: Dataset, dtype: str) -> InputFactory:
         return distribution.layer(scope, units, **keywords, **fitted(columns[variable]))
 
     return factory
+
+
+def _num_values(data: Dataset) -> int:
+    if data.num_values is None:
+        raise InputError(f"{data.name}: the input {SMOOTH_CATEGORICAL} counts values, found numbers; choose a density")
+    return data.num_values
 
 
 def _typed_factory(encoding: Encoding, columns: Sequence[Column]) -> InputFactory:

@@ -51,7 +51,7 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
         chosen: What the user has chosen, by the names of `Recipe`; None leaves the choice to the rules.
 
     Raises:
-        InputError: There is no such setting.
+        InputError: There is no such setting, or the structure does not have it.
     """
     for name in chosen:
         if name not in Recipe.__dataclass_fields__:
@@ -63,7 +63,22 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
         recipes = tuple(replace(recipe, learning_rate=None, pseudocount=None) for recipe in recipes)
     if "units" in given:
         recipes = tuple(replace(recipe, members=()) for recipe in recipes)
-    return tuple(dict.fromkeys(replace(recipe, **given) for recipe in recipes))
+    recipes = tuple(dict.fromkeys(replace(recipe, **given) for recipe in recipes))
+    _check_is_read(recipes[0].structure, given)
+    return recipes
+
+
+def _check_is_read(structure: str, given: Mapping[str, Any]) -> None:
+    """Refuse a setting that a structure does not have."""
+    read = {NORMAL_MIXTURES: _OF_MIXTURES, HIDDEN_TREE: _OF_HIDDEN_TREES}.get(structure, _OF_REGION_GRAPHS)
+    for name in (*_OF_MIXTURES, *_OF_HIDDEN_TREES, *_OF_REGION_GRAPHS):
+        if name in given and name not in read:
+            raise InputError(
+                f"the structure {structure} has no setting {name!r}; leave it out, or choose another structure"
+            )
+
+
+_OF_MIXTURES, _OF_HIDDEN_TREES, _OF_REGION_GRAPHS = ("members",), ("trees", "start"), ("layer",)
 
 
 def choose(data: Dataset, *, target: int | None = None, **chosen: Any) -> Recipe:
@@ -178,9 +193,9 @@ def columns_of_states(question: Question) -> tuple[Recipe, ...]:
     return (replace(rule, units=64, learning_rate=0.2, batch=100, epochs=25, pseudocount=1.0),)
 
 
-def other_rows(question: Question) -> tuple[Recipe, ...]:  # noqa: ARG001
-    """Other rows have a random binary tree."""
-    return (Recipe(structure="random-binary-tree"),)
+def other_rows(question: Question) -> tuple[Recipe, ...]:
+    """Other rows have a random binary tree, or a hidden tree if a setting of such trees is chosen."""
+    return (Recipe(structure=HIDDEN_TREE if question.gives(*_OF_HIDDEN_TREES) else "random-binary-tree"),)
 
 
 RULES: tuple[Callable[[Question], tuple[Recipe, ...]], ...] = (

@@ -349,4 +349,10 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
 
     Shapes: table (F, K, C), index (F, B), result (F, B, K).
     """
-    return table.gather(2, index.unsqueeze(1).expand(-1, table.shape[1], -1)).mT
+    folds, units, states = table.shape
+    if torch.is_grad_enabled() and table.requires_grad and 2 * states <= index.shape[1]:
+        # rows of units: both ways they move as whole rows, and few states make few rows to turn
+        first = torch.arange(0, folds * states, states, device=index.device).unsqueeze(1)
+        rows = table.mT.reshape(folds * states, units).index_select(0, (index + first).flatten())
+        return rows.view(folds, -1, units)
+    return table.gather(2, index.unsqueeze(1).expand(-1, units, -1)).mT
