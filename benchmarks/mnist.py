@@ -91,9 +91,10 @@ def learn_own(parts: Sequence[Any], options: argparse.Namespace) -> dict[str, An
     from plica.files.datasets import Dataset
     from plica.tables.build import build_circuit, compile_circuit
     from plica.tables.fitting import train
-    from plica.tables.recipe import choose
+    from plica.tables.rules import choose
 
-    data = Dataset("mnist", *parts, _SHAPE, 256)
+    train_rows, valid, test = parts
+    data = Dataset("mnist", train_rows, valid, test, _SHAPE, 256)
     recipe = choose(data)
     start = time.perf_counter()
     model = compile_circuit(build_circuit(recipe, data, seed=options.seed, dtype="float32"), {})

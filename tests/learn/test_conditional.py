@@ -1,6 +1,7 @@
 """Expectation maximization of a model that predicts a variable, against numbers computed one by one."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,7 +198,7 @@ def test_covariances_keep_a_tenth_in_every_direction():
 
 
 GRID = (np.arange(20_000) + 0.5) / 20_000  # evenly spaced levels of quantiles
-VALUES = {
+VALUES: dict[type[Any], tuple[dict[str, Any], Any]] = {
     ExponentialLayer: ({"rate": [[0.5, 2.0]]}, lambda p: scipy.stats.expon.ppf(GRID[:, None], scale=1 / p["rate"])),
     PoissonLayer: ({"rate": [[0.5, 7.0]]}, lambda p: scipy.stats.poisson.ppf(GRID[:, None], p["rate"])),
     GaussianLayer: (
@@ -219,7 +220,7 @@ VALUES = {
 def test_units_draw_rows_of_the_statistics_that_they_say(layer):
     numbers, values = VALUES[layer]
     params = {name: np.array(value) for name, value in numbers.items()}
-    form = LAYER_ROWS[layer].closed_form
+    form: Any = LAYER_ROWS[layer].closed_form
     own = form.own(np, params)
     for unit, column in enumerate(values(params).T):
         flows = np.zeros((1, len(GRID), 2))

@@ -85,7 +85,7 @@ def test_more_states_than_a_table_has_are_refused() -> None:
         smooth_categorical(rows(), 65536)
 
 
-def test_a_file_keeps_the_model(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_keeps_the_model(tmp_path):
     data = rows()
     model = plica.compile(hclt(data, 3, input_layers=smooth_categorical(data, STATES)))
     model.reset_parameters(seed=1)

@@ -35,7 +35,8 @@ class Question:
 
     def may_be(self, structure: str) -> bool:
         """Whether the user chose this structure, or none."""
-        return self.given.get("structure", structure) == structure
+        chosen: str = self.given.get("structure", structure)
+        return chosen == structure
 
     def gives(self, *names: str) -> bool:
         """Whether the user chose one of these settings."""

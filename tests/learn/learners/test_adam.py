@@ -130,7 +130,7 @@ def test_pseudocounts_mean_the_same_to_all_learners() -> None:
         model = compiled(plica.Circuit([layer], {}, [layer]))
         fit(model, rows, learner=learner, epochs=300, batch=16)
         logits.append(next(iter(model.state_dict().values())).softmax(-1).numpy())
-    np.testing.assert_allclose(*logits, atol=1e-5)
+    np.testing.assert_allclose(logits[0], logits[1], atol=1e-5)
 
 
 def test_weights_that_are_zero_for_good_stay_zero() -> None:
