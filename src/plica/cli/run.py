@@ -68,6 +68,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         learner=settings.learner,
         learning_rate=settings.lr,
         pseudocount=settings.pseudocount,
+        softening=settings.soften,
         patience=settings.patience,
         min_delta=settings.min_delta,
     )

@@ -47,6 +47,7 @@ class Settings:
         delimiter: The delimiter of a `.csv`; None if its first lines decide.
         learner: `NAME` or `NAME:SETTING=VALUE,...`.
         pseudocount: Imaginary rows for each distribution.
+        soften: The share of their probability that inputs of states take evenly from all states.
         patience: Epochs without a gain after which training ends.
         min_delta: The gain in nats per row that counts.
     """
@@ -73,6 +74,7 @@ class Settings:
     delimiter: str | None = None
     learner: str | None = None
     pseudocount: float | None = None
+    soften: float | None = None
     patience: int | None = None
     min_delta: float | None = None
 

@@ -68,6 +68,13 @@ from plica.templates.region_graph.build import FAMILIES
     callback=finite,
     help="Imaginary rows for each distribution, so that nothing has a probability of 0.",
 )
+@click.option(
+    "--soften",
+    type=click.FloatRange(0, 1, max_open=True),
+    callback=finite,
+    metavar="SHARE",
+    help="Share of their probability that inputs of states take evenly from all states.",
+)
 @click.option("--patience", type=click.IntRange(1), help="End after so many epochs in a row without a gain.")
 @click.option(
     "--min-delta",

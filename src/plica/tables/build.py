@@ -27,6 +27,7 @@ from plica.templates.normal_mixtures import normal_mixtures
 from plica.templates.parameterization import InputFactory
 from plica.templates.region_graph import LinearTree, RandomBinaryTree, RegionGraph
 from plica.templates.smooth_states import smooth_categorical
+from plica.templates.softened import soften
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +56,12 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, targe
 
     Raises:
         InputError: The region graph does not fit the kind of data, or its numbers do not fit the dtype.
+        UnsupportedError: Inputs that are not categorical are to be softened.
     """
+    return soften(_built(recipe, data, seed=seed, dtype=dtype, target=target), recipe.softening)
+
+
+def _built(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, target: int | None) -> Circuit:
     if recipe.structure == NORMAL_MIXTURES:
         return _normal_mixtures(recipe, data, seed=seed, dtype=dtype, target=target)
     factory = _input_factory(recipe, data, dtype)

@@ -38,6 +38,8 @@ class Recipe:
         learner: How it learns, `NAME` or `NAME:SETTING=VALUE,...` (`plica.learn.learners.parse_learner`).
         learning_rate: The learner's step size at the start; None for its own.
         pseudocount: Imaginary rows for each distribution; None for the learner's own.
+        softening: The share of their probability that inputs of states take evenly from all states
+            (`plica.templates.softened`).
         patience: After how many epochs without a better validation score training ends; None for never.
         min_delta: By how much a score must be better to count.
         holds_out: Whether the validation rows choose the best epoch; else they are learned from as well.
@@ -57,6 +59,7 @@ class Recipe:
     learner: str = "adam"
     learning_rate: float | None = None
     pseudocount: float | None = None
+    softening: float = 0.0
     patience: int | None = None
     min_delta: float = 0.0
     holds_out: bool = True
@@ -74,6 +77,7 @@ class Recipe:
             "learner": self.learner,
             "lr": self.learning_rate,
             "pseudocount": self.pseudocount,
+            "softening": self.softening or None,
             "epochs": self.epochs,
             "batch": self.batch,
             "patience": self.patience,

@@ -126,7 +126,7 @@ _ROWS_PER_COMPONENT = 6
 _MOST_NUMBERS = 100
 _ABOUT_TREES = (
     *("layer", "units", "trees", "start", "input"),
-    *("batch", "learner", "learning_rate", "pseudocount", "min_delta"),
+    *("batch", "learner", "learning_rate", "pseudocount", "softening", "min_delta"),
 )
 
 
