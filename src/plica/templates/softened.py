@@ -58,7 +58,7 @@ def soften(circuit: Circuit, share: float) -> Circuit:
 def _softened(circuit: Circuit, layer: InputLayer, share: float) -> CategoricalLayer:
     if not isinstance(layer, CategoricalLayer) or not layer.normalized:
         raise UnsupportedError(
-            f"soften: {circuit.layer_name(layer)} is not categorical with probabilities by a softmax; take a pseudocount"
+            f"soften: {circuit.layer_name(layer)} is not categorical by a softmax; take a pseudocount"
         )
     count, shape = layer.num_categories, (layer.num_output_units, layer.num_categories)
     if layer.probs is None:

@@ -14,6 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
+from plica.arguments import elements, number
 from plica.errors import InputError, ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.op import unsupported
@@ -75,6 +76,7 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
 
     Raises:
         ShapeError: No variable, a parameter of another shape, another number of steps than of variables.
+        DTypeError: Steps are no sequence of numbers.
         InputError: Two ways to give one parameter, or a step that is no finite number of at least 0.
     """
 
@@ -121,7 +123,7 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
 def _checked_steps(name: str, steps: Iterable[float] | None, count: int) -> tuple[float, ...] | None:
     if steps is None:
         return None
-    checked = tuple(map(float, steps))
+    checked = tuple(number(name, "a step", step) for step in elements(name, "steps", steps))
     if len(checked) != count:
         raise ShapeError(f"{name}: steps has {len(checked)} entries, expected one for each of {count} variables")
     if not all(0.0 <= step < float("inf") for step in checked):
