@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import plica
-from plica.errors import DTypeError, FileFormatError, InputError
+from plica.errors import DTypeError, FileFormatError, InputError, PlicaError
 from plica.files.datasets import Dataset
 from plica.tables import TableModel, fit, load
 from plica.tables.rules import choose
@@ -402,3 +402,26 @@ def _density_of_visits(model: TableModel, numbers: Any) -> Any:
     rest = plica.queries.log_likelihood(model.circuit, x)
     x[:, 2] = torch.as_tensor(numbers)
     return (plica.queries.log_likelihood(model.circuit, x) - rest).exp().detach().double().numpy()
+
+
+def test_a_table_whose_only_number_has_a_distribution_of_its_own_has_no_vectors() -> None:
+    table = {"visits": [0, 3, 1, 2] * 10, "group": ["a", "b", "b", "a"] * 10}
+    model = fit(table, columns={"visits": {"kind": "count", "input": "poisson"}}, epochs=1)
+    assert model.recipe is not None
+    assert model.recipe.structure == "random-binary-tree"
+    assert np.isfinite(model.score(table)).all()
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [
+        (3, DTypeError, "members must be a sequence, found 3 of type int"),
+        ([2, 2.5], DTypeError, "must be an integer, found 2.5 of type float"),
+        ([0], PlicaError, "must be at least 1, found 0"),
+    ],
+)
+def test_members_are_numbers_of_components(members: Any, error: type[Exception], message: str) -> None:
+    table = {"weight": [0.5, 1.5, 2.5, 3.5] * 5}
+    assert fit(table, members=[1, np.int64(2)], epochs=1).recipe.members == (1, 2)  # type: ignore[union-attr]
+    with pytest.raises(error, match=message):
+        fit(table, members=members)

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from plica.files.encoding import Encoding
+from plica.files.kinds import KINDS
+
 NORMAL_MIXTURES = "normal-mixtures"
 """The structure of `plica.templates.normal_mixtures`."""
 HIDDEN_TREE = "hidden-tree"
@@ -79,3 +82,9 @@ class Recipe:
             "patience": self.patience,
         }
         return ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
+
+
+def vector_columns(encoding: Encoding) -> list[int]:
+    """The variables that `normal-mixtures` joins in a vector: numbers that have no input distribution of their own."""
+    columns = encoding.modelled
+    return [v for v, column in enumerate(columns) if not KINDS[column.kind].closed and not column.input]
