@@ -337,6 +337,7 @@ _LEAST_EIGENVALUE = 1e-8  # of a correlation matrix: a density has a spread of 1
 
 
 _LEAST_VARIANCE = 1e-3  # in variances of a variable
+_ROUNDING = 1e-7  # of a mean: smaller spreads are those of sums of squares in float64
 _LEAST_OF_STEP, _MOST_OF_VARIANCE = 0.3, 0.2  # standard deviation in steps, and its square in variances at most
 
 
@@ -350,8 +351,9 @@ def _maximizer(
     count, total, products = (statistics[name] for name in ("count", "sum", "products"))
     count = count[..., None]
     if pseudocount:
-        mean, covariance = _shrunk(xp, layer, count, total, products, pseudocount)
-        stddev = xp.sqrt(xp.clip(xp.linalg.diagonal(covariance), MIN_STDDEV**2, None))
+        mean, covariance, least = _shrunk(xp, layer, count, total, products, pseudocount)
+        variance = xp.linalg.diagonal(covariance)
+        stddev = xp.sqrt(xp.where(variance > least, variance, least))
     else:
         squares = xp.linalg.diagonal(products)
         mean, variance = normal_moments(xp, {"count": count, "sum": total, "squares": squares}, 0.0)
@@ -395,14 +397,14 @@ def _trust(xp: Namespace, covariance: Array, rows: Array) -> Array:
 
 def _shrunk(
     xp: Namespace, layer: MultivariateGaussianLayer, count: Array, total: Array, products: Array, pseudocount: float
-) -> tuple[Array, Array]:
-    """Means `(F, K, V)` and covariances `(F, K, V, V)` with a prior that the rows of the whole layer give.
+) -> tuple[Array, Array, Array]:
+    """Means `(F, K, V)`, covariances `(F, K, V, V)` and least variances `(F, 1, V)`, with a prior of the layer's rows.
 
     Each unit has `pseudocount` imaginary rows at the layer's mean. Its covariance has `pseudocount * strength * V` rows
     of the covariance within units, averaged over the layer: V numbers need about as many rows. The strength is K / 5,
     from 1/2 to 2, as units among many have few rows. The common covariances are first made smaller by `_trust`.
     Variances are at least 1e-3 of those of the layer, and (0.3 step)^2, about that of the error of rounding to a step;
-    the latter is at most 0.2 of the layer's.
+    the latter is at most 0.2 of the layer's. That of a constant variable is the square of `MIN_STDDEV`.
 
     Source: Friedman, "Regularized discriminant analysis", 1989, for covariances shrunk to a common one.
     """
@@ -427,7 +429,9 @@ def _shrunk(
         most = _MOST_OF_VARIANCE * spread
         of_step = xp.where(of_step < most, of_step, most)
         least = xp.where(of_step > least, of_step, least)
-    return middle + distance, covariance + least[..., None] * unit
+    is_constant = spread <= xp.square(_ROUNDING * middle)
+    least = xp.where(is_constant, xp.full_like(least, MIN_STDDEV**2), least)
+    return middle + distance, covariance + least[..., None] * unit, least
 
 
 ROW = InputRow(
