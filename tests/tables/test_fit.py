@@ -425,3 +425,20 @@ def test_members_are_numbers_of_components(members: Any, error: type[Exception],
     assert fit(table, members=[1, np.int64(2)], epochs=1).recipe.members == (1, 2)  # type: ignore[union-attr]
     with pytest.raises(error, match=message):
         fit(table, members=members)
+
+
+@pytest.mark.parametrize("target", [None, "group"])
+def test_a_model_of_a_file_goes_on_as_the_model_that_was_saved(target: str | None, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=60)
+    table = {"weight": 1e-3 * weight, "group": np.where(weight + rng.normal(size=60) > 0, "a", "b")}
+    later = {"weight": 1e-3 * (1.0 - weight), "group": np.where(weight > 0, "b", "a")}
+    model = fit(table, target=target, epochs=2, members=(2,), predicting_epochs=0 if target is None else 1)
+    model.save(tmp_path / "model.plica")
+    loaded = load(tmp_path / "model.plica")
+    assert loaded.recipe == model.recipe
+    before = model.predict("group", table)["a"]
+    for each in (model, loaded):
+        each.update(later, epochs=2)
+    np.testing.assert_array_equal(model.predict("group", table)["a"], loaded.predict("group", table)["a"])
+    assert np.abs(before - model.predict("group", table)["a"]).max() > 0.1

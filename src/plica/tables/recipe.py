@@ -65,6 +65,12 @@ class Recipe:
     holds_out: bool = True
     predicting_epochs: int = 0
 
+    @staticmethod
+    def of_json(stored: Mapping[str, Any]) -> Recipe:
+        """The recipe that a model file holds; settings of other versions of Plica are left out."""
+        settings = {name: value for name, value in stored.items() if name in Recipe.__dataclass_fields__}
+        return Recipe(**settings | {"members": tuple(settings.get("members", ()))})
+
     def __str__(self) -> str:
         """What it is, in the words of the command line."""
         size: Mapping[str, Any] = {"units": self.units, "layer": self.layer}
