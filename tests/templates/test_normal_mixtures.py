@@ -130,6 +130,19 @@ def test_a_constant_column_has_the_least_standard_deviation(value: float) -> Non
         assert (variance < 1.001e-10 + (1e-7 * value) ** 2).all()
 
 
+def test_a_constant_column_says_nothing_of_others() -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 3)) @ [[1e6, 1e6, 0.0], [0.0, 1e6, 0.0], [0.0, 0.0, 0.0]] + 1e9
+    model = compiled(normal_mixtures(rows, [0, 1, 2], members=(1,)))
+    fit(model, rows, learner=FullEM(apart=True), epochs=1)
+    (layer,) = model.symbolic.input_layers
+    state = {key: value.numpy() for key, value in model.state_dict().items()}
+    factor = np.tril(evaluated(model.symbolic, state)[layer]["scale_tril"])[0]
+    correlation = np.corrcoef(rows[:, :2].T)[0, 1]
+    fitted = factor @ factor.T
+    assert abs(fitted[0, 1] / np.sqrt(fitted[0, 0] * fitted[1, 1]) - correlation) < 0.05
+    assert not fitted[2, :2].any()
+
+
 def test_one_component_starts_at_the_mean_and_the_covariance_of_its_rows() -> None:
     rows = mixed(share=0.0)[:, [0, 2, 3]]
     model = compiled(normal_mixtures(rows, [0, 1, 2], members=(1,)))

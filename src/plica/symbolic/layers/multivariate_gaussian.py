@@ -377,8 +377,10 @@ def _outer(first: Array, second: Array) -> Array:
     return first[..., :, None] * second[..., None, :]
 
 
-def _trust(xp: Namespace, covariance: Array, rows: Array) -> Array:
+def _trust(xp: Namespace, covariance: Array, rows: Array, pairs: Array) -> Array:
     """By what to multiply covariances that were estimated from some rows, `(F, 1, 1)`: less where they are noise.
+
+    `pairs (F, 1, 1)` says how many of them vary, from both sides; those of constant variables are 0.
 
     With correlations r the expected square of their errors is (1 - r^2)^2 / rows, and the best factor is one less the
     sum of these errors over that of r^2.
@@ -390,8 +392,7 @@ def _trust(xp: Namespace, covariance: Array, rows: Array) -> Array:
     unit = _unit(xp, variance)
     squares = xp.square(covariance / _outer(scale, scale)) * (1.0 - unit)
     total = xp.sum(squares, axis=(-2, -1))[..., None]
-    size = variance.shape[-1]
-    errors = (size * (size - 1) - 2.0 * total + xp.sum(xp.square(squares), axis=(-2, -1))[..., None]) / rows
+    errors = (pairs - 2.0 * total + xp.sum(xp.square(squares), axis=(-2, -1))[..., None]) / rows
     return xp.clip(1.0 - errors / xp.where(total > 0, total, xp.ones_like(total)), 0.0, 1.0)
 
 
@@ -404,7 +405,8 @@ def _shrunk(
     of the covariance within units, averaged over the layer: V numbers need about as many rows. The strength is K / 5,
     from 1/2 to 2, as units among many have few rows. The common covariances are first made smaller by `_trust`.
     Variances are at least 1e-3 of those of the layer, and (0.3 step)^2, about that of the error of rounding to a step;
-    the latter is at most 0.2 of the layer's. That of a constant variable is the square of `MIN_STDDEV`.
+    the latter is at most 0.2 of the layer's. That of a constant variable is the square of `MIN_STDDEV`, and
+    its covariances, which are roundings, are 0.
 
     Source: Friedman, "Regularized discriminant analysis", 1989, for covariances shrunk to a common one.
     """
@@ -417,10 +419,14 @@ def _shrunk(
     products = products - _outer(total, middle) - _outer(middle, total) + number * _outer(middle, middle)
     distance = centred / (count + pseudocount)
     scatter = products - (number + pseudocount) * _outer(distance, distance)  # of the rows and the imaginary ones
-    within = xp.sum(scatter, axis=-3, keepdims=True) / known[..., None]
-    unit = _unit(xp, total)
-    within = within * (unit + (1.0 - unit) * _trust(xp, within, known)[..., None])
     spread = xp.linalg.diagonal(xp.sum(products, axis=-3, keepdims=True)) / known  # (F, 1, V)
+    is_constant = spread <= xp.square(_ROUNDING * middle)
+    varies = xp.where(is_constant, xp.zeros_like(spread), xp.ones_like(spread))
+    unit = _unit(xp, total)
+    scatter = scatter * (unit + (1.0 - unit) * _outer(varies, varies))
+    within = xp.sum(scatter, axis=-3, keepdims=True) / known[..., None]
+    varying = xp.sum(varies, axis=-1, keepdims=True)
+    within = within * (unit + (1.0 - unit) * _trust(xp, within, known, varying * (varying - 1.0))[..., None])
     weight = pseudocount * min(max(units / 5.0, 0.5), 2.0) * size
     covariance = (scatter + weight * within) / (number + weight) if units > 1 else within
     least = _LEAST_VARIANCE * spread
@@ -429,7 +435,6 @@ def _shrunk(
         most = _MOST_OF_VARIANCE * spread
         of_step = xp.where(of_step < most, of_step, most)
         least = xp.where(of_step > least, of_step, least)
-    is_constant = spread <= xp.square(_ROUNDING * middle)
     least = xp.where(is_constant, xp.full_like(least, MIN_STDDEV**2), least)
     return middle + distance, covariance + least[..., None] * unit, least
 
