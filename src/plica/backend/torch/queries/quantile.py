@@ -95,7 +95,8 @@ class _NormalUnits:
 def _normal_shares(flows: Tensor, means: Tensor, stddevs: Tensor, x: Tensor) -> Tensor:
     """Which share of mixtures of normal units `(B, U)` lies up to x `(B, P)`: `(B, P)`."""
     distances = (x[:, :, None] - means[:, None]) / stddevs[:, None]
-    shares: Tensor = (flows[:, None] * torch.special.ndtr(distances)).sum(-1)
+    up_to = 0.5 * torch.special.erfc(distances * -math.sqrt(0.5))  # `ndtr` loses the digits of tails
+    shares: Tensor = (flows[:, None] * up_to).sum(-1)
     return shares
 
 
