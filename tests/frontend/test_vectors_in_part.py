@@ -11,6 +11,7 @@ from scipy import stats
 
 import plica
 from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import InputError
 from plica.queries import covariance, mean, mpe, mpe_bounds, posterior, quantile, sample, variance
 from plica.symbolic.layers import (
     DiagonalGaussianLayer,
@@ -237,3 +238,23 @@ def test_quantiles_of_normal_vectors_are_those_of_mixtures_of_conditional_normal
     ):
         shares_up_to = (flow * stats.norm.cdf((answer[row][:, None] - middle) / spread)).sum(1)
         np.testing.assert_allclose(shares_up_to, levels, atol=1e-12)
+
+
+@pytest.mark.parametrize("level", [1e-300, 1e-17, 1e-12, 1e-5, 0.9])
+def test_quantiles_of_tails(level: float) -> None:
+    vectors = MultivariateGaussianLayer(
+        [0, 1], 1, mean=constant(np.zeros((1, 2))), scale_tril=constant(np.eye(2)[None])
+    )
+    circuit = plica.compile(plica.Circuit([vectors], {}, [vectors])).double()
+    np.testing.assert_allclose(float(quantile(circuit, 0, level)), stats.norm.ppf(level), rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_quantiles_are_refused_where_float32_does_not_hold_variances(scale: float) -> None:
+    vectors = MultivariateGaussianLayer(
+        [0, 1], 1, mean=constant(np.zeros((1, 2))), scale_tril=constant(scale * np.eye(2)[None])
+    )
+    circuit = plica.compile(plica.Circuit([vectors], {}, [vectors]))
+    with pytest.raises(InputError, match=r"which torch.float32 does not hold; compute in float64, or rescale"):
+        quantile(circuit, 0, 0.9)
+    np.testing.assert_allclose(float(quantile(circuit.double(), 0, 0.9)), scale * stats.norm.ppf(0.9), rtol=1e-6)

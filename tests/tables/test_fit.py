@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import plica
-from plica.errors import DTypeError, FileFormatError, InputError
+from plica.errors import DTypeError, FileFormatError, InputError, PlicaError
 from plica.files.datasets import Dataset
 from plica.tables import TableModel, fit, load
 from plica.tables.rules import choose
@@ -402,3 +402,43 @@ def _density_of_visits(model: TableModel, numbers: Any) -> Any:
     rest = plica.queries.log_likelihood(model.circuit, x)
     x[:, 2] = torch.as_tensor(numbers)
     return (plica.queries.log_likelihood(model.circuit, x) - rest).exp().detach().double().numpy()
+
+
+def test_a_table_whose_only_number_has_a_distribution_of_its_own_has_no_vectors() -> None:
+    table = {"visits": [0, 3, 1, 2] * 10, "group": ["a", "b", "b", "a"] * 10}
+    model = fit(table, columns={"visits": {"kind": "count", "input": "poisson"}}, epochs=1)
+    assert model.recipe is not None
+    assert model.recipe.structure == "random-binary-tree"
+    assert np.isfinite(model.score(table)).all()
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [
+        (3, DTypeError, "members must be a sequence, found 3 of type int"),
+        ([2, 2.5], DTypeError, "must be an integer, found 2.5 of type float"),
+        ([0], PlicaError, "must be at least 1, found 0"),
+    ],
+)
+def test_members_are_numbers_of_components(members: Any, error: type[Exception], message: str) -> None:
+    table = {"weight": [0.5, 1.5, 2.5, 3.5] * 5}
+    assert fit(table, members=[1, np.int64(2)], epochs=1).recipe.members == (1, 2)
+    with pytest.raises(error, match=message):
+        fit(table, members=members)
+
+
+@pytest.mark.parametrize("target", [None, "group"])
+def test_a_model_of_a_file_goes_on_as_the_model_that_was_saved(target: str | None, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=60)
+    table = {"weight": 1e-3 * weight, "group": np.where(weight + rng.normal(size=60) > 0, "a", "b")}
+    later = {"weight": 1e-3 * (1.0 - weight), "group": np.where(weight > 0, "b", "a")}
+    model = fit(table, target=target, epochs=2, members=(2,), predicting_epochs=0 if target is None else 1)
+    model.save(tmp_path / "model.plica")
+    loaded = load(tmp_path / "model.plica")
+    assert loaded.recipe == model.recipe
+    before = model.predict("group", table)["a"]
+    for each in (model, loaded):
+        each.update(later, epochs=2)
+    np.testing.assert_array_equal(model.predict("group", table)["a"], loaded.predict("group", table)["a"])
+    assert np.abs(before - model.predict("group", table)["a"]).max() > 0.1

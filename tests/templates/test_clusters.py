@@ -138,6 +138,15 @@ def test_every_distribution_starts_from_data(name: str) -> None:
         assert all(isinstance(leaf.initializer, ConstantTensorInitializer) for leaf in tensors)
 
 
+def test_an_outlier_has_a_cluster_where_other_rows_differ_by_roundings() -> None:
+    rows = np.arange(50.0)[:, None]
+    rows[7] = 1e12
+    labels = cluster_labels(rows, [None], 5, seed=0)
+    assert (labels == labels[7]).sum() == 1
+    assert labels.min() >= 0
+    assert labels.max() < 5
+
+
 @pytest.mark.parametrize(
     "rows", [[[0.0, 1.5]], [[np.nan] * 2] * 4, [[1.0, 0.5]] * 20], ids=["one row", "nothing known", "constant"]
 )

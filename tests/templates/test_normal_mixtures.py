@@ -101,6 +101,48 @@ def test_a_step_with_a_prior_shrinks_covariances_to_the_common_one(units: int, p
     np.testing.assert_allclose(factor @ factor.transpose(0, 2, 1), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_what_is_learned_does_not_depend_on_units_of_measurement(scale: float) -> None:
+    rows = mixed()
+    scaled = rows * [scale, 1.0, 1.0, 1.0]
+    logs = []
+    for table in (rows, scaled):
+        circuit = normal_mixtures(table, [0, 2, 3], members=(2,), input_layers=CATEGORIES, steps=[0.0, 1.0, 1.0])
+        model = compiled(circuit)
+        fit(model, table, learner=FullEM(apart=True), epochs=3)
+        logs.append(model(torch.as_tensor(table))[:, 0, 0])
+    known = torch.as_tensor(np.isfinite(rows[:, 0]))
+    torch.testing.assert_close(logs[0], logs[1] + np.log(scale) * known, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 3.3, 123456.789])
+def test_a_constant_column_has_the_least_standard_deviation(value: float) -> None:
+    rows = np.full((30, 2), value)
+    rows[:, 1] = np.arange(30) / 7
+    model = compiled(normal_mixtures(rows, [0, 1], members=(2,)))
+    (layer,) = model.symbolic.input_layers
+    for epochs in (0, 2):
+        fit(model, rows, learner=FullEM(apart=True), epochs=epochs)
+        state = {key: value.numpy() for key, value in model.state_dict().items()}
+        factor = np.tril(evaluated(model.symbolic, state)[layer]["scale_tril"])
+        variance = (factor[:, 0] ** 2).sum(-1)
+        assert (variance > 0.999e-10).all()
+        assert (variance < 1.001e-10 + (1e-7 * value) ** 2).all()
+
+
+def test_a_constant_column_says_nothing_of_others() -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 3)) @ [[1e6, 1e6, 0.0], [0.0, 1e6, 0.0], [0.0, 0.0, 0.0]] + 1e9
+    model = compiled(normal_mixtures(rows, [0, 1, 2], members=(1,)))
+    fit(model, rows, learner=FullEM(apart=True), epochs=1)
+    (layer,) = model.symbolic.input_layers
+    state = {key: value.numpy() for key, value in model.state_dict().items()}
+    factor = np.tril(evaluated(model.symbolic, state)[layer]["scale_tril"])[0]
+    correlation = np.corrcoef(rows[:, :2].T)[0, 1]
+    fitted = factor @ factor.T
+    assert abs(fitted[0, 1] / np.sqrt(fitted[0, 0] * fitted[1, 1]) - correlation) < 0.05
+    assert not fitted[2, :2].any()
+
+
 def test_one_component_starts_at_the_mean_and_the_covariance_of_its_rows() -> None:
     rows = mixed(share=0.0)[:, [0, 2, 3]]
     model = compiled(normal_mixtures(rows, [0, 1, 2], members=(1,)))

@@ -82,7 +82,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     if data.encoding is not None:
         click.echo(show_kinds(data.encoding))
     torch.manual_seed(settings.seed)
-    saved = file_options(data, settings.dtype)
+    saved = file_options(data, settings.dtype, recipe)
     model = compile_circuit(circuit, saved).to(device)
     result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resume)
     figures = _evaluate(model, data, result.seconds)

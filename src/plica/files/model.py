@@ -85,6 +85,8 @@ class KnownOptions(TypedDict, total=False):
     num_values: int | None
     data: str
     encoding: StoredEncoding | None
+    recipe: dict[str, Any] | None
+    target: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

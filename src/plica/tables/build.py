@@ -20,7 +20,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
-from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, SMOOTH_CATEGORICAL, Recipe
+from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, SMOOTH_CATEGORICAL, Recipe, vector_columns
 from plica.templates import hclt
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
 from plica.templates.normal_mixtures import normal_mixtures
@@ -94,7 +94,7 @@ def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, ta
         raise InputError(f"{data.name}: {NORMAL_MIXTURES} takes a table of typed columns, found rows of one kind")
     columns, described = data.encoding.modelled, describe_columns(data, dtype)
     factory, rows = _typed_factory(data.encoding, described), rows_of(recipe, data).astype(np.float64)
-    vectors = [v for v, column in enumerate(columns) if not KINDS[column.kind].closed and not column.input]
+    vectors = vector_columns(data.encoding)
     if not vectors:
         raise InputError(f"{data.name}: {NORMAL_MIXTURES} needs a column of numbers, found none; choose hidden-tree")
     return normal_mixtures(

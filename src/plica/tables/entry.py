@@ -18,6 +18,7 @@ from plica.files.kinds import category_of
 from plica.tables.frame_of import as_frame
 from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.model import Model, open_model
+from plica.tables.recipe import Recipe
 from plica.tables.table_model import TableModel
 from plica.tables.words import in_python_words
 
@@ -104,7 +105,7 @@ def _fitted(
     result = train(compiled, data, recipe, seed=seed, target=target, on_epoch=on_epoch)
     if result.interrupted:
         raise KeyboardInterrupt
-    options = file_options(data, dtype)
+    options = file_options(data, dtype, recipe, target)
     compiled.saved_with = {name: value for name, value in options.items() if name not in ("semiring", "dtype")}
     return TableModel(Model(compiled.eval(), data.encoding, None), frame.template(), recipe, result)
 
@@ -148,4 +149,6 @@ def load(path: str | os.PathLike[str], *, device: str = "cpu") -> TableModel:
     if not isinstance(path, str | os.PathLike):
         raise DTypeError(f"plica.tables.load takes a path, {found(path)}")
     with in_python_words():
-        return TableModel(open_model(Path(path), device))
+        model = open_model(Path(path), device)
+    stored = model.circuit.saved_with.get("recipe")
+    return TableModel(model, recipe=None if stored is None else Recipe.of_json(stored))

@@ -6,7 +6,7 @@ Importing this module loads torch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from plica.files.datasets import Dataset
@@ -95,7 +95,7 @@ def untrained(
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return compile_circuit(circuit, file_options(data, dtype)).to(find_device(device))
+        return compile_circuit(circuit, file_options(data, dtype, recipe, target)).to(find_device(device))
 
 
 def train(
@@ -152,7 +152,7 @@ def learner_of(recipe: Recipe) -> Learner:
     return parse_learner(recipe.learner, rate=recipe.learning_rate, pseudocount=recipe.pseudocount)
 
 
-def file_options(data: Dataset, dtype: str) -> dict[str, Any]:
+def file_options(data: Dataset, dtype: str, recipe: Recipe, target: int | None = None) -> dict[str, Any]:
     """The entries of a model file beside structure and weights."""
     options: dict[str, Any] = {
         "semiring": "lse-sum",
@@ -160,6 +160,8 @@ def file_options(data: Dataset, dtype: str) -> dict[str, Any]:
         "image_shape": data.shape,
         "num_values": data.num_values,
         "data": data.name,
+        "recipe": asdict(recipe),
+        "target": target,
     }
     if data.encoding is not None:
         options["encoding"] = data.encoding.as_json()

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from plica.files.encoding import Encoding
+from plica.files.kinds import KINDS
+
 NORMAL_MIXTURES = "normal-mixtures"
 """The structure of `plica.templates.normal_mixtures`."""
 HIDDEN_TREE = "hidden-tree"
@@ -65,6 +68,12 @@ class Recipe:
     holds_out: bool = True
     predicting_epochs: int = 0
 
+    @staticmethod
+    def of_json(stored: Mapping[str, Any]) -> Recipe:
+        """The recipe that a model file holds; settings of other versions of Plica are left out."""
+        settings = {name: value for name, value in stored.items() if name in Recipe.__dataclass_fields__}
+        return Recipe(**settings | {"members": tuple(settings.get("members", ()))})
+
     def __str__(self) -> str:
         """What it is, in the words of the command line."""
         size: Mapping[str, Any] = {"units": self.units, "layer": self.layer}
@@ -83,3 +92,9 @@ class Recipe:
             "patience": self.patience,
         }
         return ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
+
+
+def vector_columns(encoding: Encoding) -> list[int]:
+    """The variables that `normal-mixtures` joins in a vector: numbers that have no input distribution of their own."""
+    columns = encoding.modelled
+    return [v for v, column in enumerate(columns) if not KINDS[column.kind].closed and not column.input]

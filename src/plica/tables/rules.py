@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plica.arguments import elements, integer
 from plica.errors import InputError
 from plica.files.datasets import Dataset
 from plica.files.kinds import KINDS
-from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, SMOOTH_CATEGORICAL, Recipe
+from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, SMOOTH_CATEGORICAL, Recipe, vector_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,17 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
 
     Raises:
         InputError: There is no such setting, or the structure does not have it.
+        DTypeError, ShapeError: `members` are no numbers of components.
     """
     for name in chosen:
         if name not in Recipe.__dataclass_fields__:
             raise InputError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
     given = {name: value for name, value in chosen.items() if value is not None}
+    if "members" in given:
+        members = elements("fit", "members", given["members"])
+        given["members"] = tuple(
+            integer("fit", "a mixture's number of components", number, least=1) for number in members
+        )
     question = Question(data, target, given)
     recipes = next(recipes for recipes in (rule(question) for rule in RULES) if recipes)
     if "learner" in given:  # rates of a rule are those of its learner
@@ -144,7 +151,7 @@ def tables_of_numbers(question: Question) -> tuple[Recipe, ...]:
     is_asked_for = question.given.get("structure") == NORMAL_MIXTURES
     if data.encoding is None or not question.may_be(NORMAL_MIXTURES):
         return ()
-    numbers = sum(not KINDS[column.kind].closed for column in data.encoding.modelled)
+    numbers = len(vector_columns(data.encoding))
     rows = len(data.train) + len(data.valid)
     if not is_asked_for and (not numbers or question.gives(*_ABOUT_TREES)):
         return ()

@@ -50,7 +50,7 @@ class TableModel:
     Args:
         model: The circuit and its encoding.
         template: A table whose kind and types drawn rows have; None for the first library that is installed.
-        recipe: What was fitted; None for a model of a file.
+        recipe: What was fitted; None for a model of a file that does not say it.
         result: The history of the fit; None for a model of a file.
     """
 
@@ -273,7 +273,7 @@ class TableModel:
         """Go on learning from further rows, in place, from the weights that are there.
 
         Args:
-            rows: A table; a random 14 percent of its rows choose the best epoch.
+            rows: A table; a random 14 percent of its rows choose the best epoch, if those of the recipe did.
             epochs: The most passes; by default those of the recipe.
             seed: The seed of the split and the shuffling.
 
@@ -292,9 +292,12 @@ class TableModel:
             data = read_split(table, encoding, seed=seed)
         recipe = self.recipe or Recipe()
         recipe = recipe if epochs is None else replace(recipe, epochs=epochs)
+        target = self.circuit.saved_with.get("target")
         self.circuit.train()
-        self.result = train(self.circuit, data, recipe, seed=seed)
-        self.circuit.eval()
+        try:
+            self.result = train(self.circuit, data, recipe, seed=seed, target=target)
+        finally:
+            self.circuit.eval()
         self.__dict__.pop("_comparable", None)
 
     def save(self, path: str | os.PathLike[str]) -> None:

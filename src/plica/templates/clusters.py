@@ -50,7 +50,7 @@ def cluster_labels(rows: Array, num_states: Sequence[int | None], num_clusters: 
 
 
 def _first_centres(vectors: Array, count: int, seed: int) -> Array:
-    """Rows that are centres at first `(count, V)`: each is drawn by the squares of distances to those before.
+    """Rows that are centres at first, at most `count`: each is drawn by the squares of distances to those before.
 
     scipy's own draw measures all distances anew for each centre: eight times the time for 64 clusters.
     """
@@ -59,7 +59,10 @@ def _first_centres(vectors: Array, count: int, seed: int) -> Array:
     distances = np.ones(len(vectors))
     chosen: list[int] = []
     for _ in range(count):
-        position = int(rng.choice(len(vectors), p=distances / distances.sum()))
+        total = distances.sum()
+        if total == 0:  # what is left differs by roundings from the centres
+            break
+        position = int(rng.choice(len(vectors), p=distances / total))
         from_here = np.maximum(squares - 2.0 * (vectors @ vectors[position]) + squares[position], 0.0)
         from_here[(vectors == vectors[position]).all(axis=1)] = 0.0  # without rounding: it is not drawn again
         distances = np.minimum(distances, from_here) if chosen else from_here

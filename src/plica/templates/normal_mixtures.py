@@ -228,7 +228,8 @@ class _Normals:
         known = np.isfinite(rows)
         number = np.maximum(known.sum(axis=0), 1)
         self._mean = np.where(known, rows, 0.0).sum(axis=0) / number
-        self._centred = np.where(known, rows - self._mean, 0.0)  # what is missing lies at the mean
+        varies = np.where(known, rows, np.inf).min(axis=0) < np.where(known, rows, -np.inf).max(axis=0)
+        self._centred = np.where(known & varies, rows - self._mean, 0.0)  # what is missing lies at the mean
         variance = (self._centred**2).sum(axis=0) / number
         self._missing = (~known) * np.where(known.any(axis=0), variance, 1.0)
         self._scope, self._steps = scope, steps

@@ -42,7 +42,8 @@ def quantile(circuit: Any, variable: int, p: Any, given: Any = None) -> Any:
 
     Raises:
         InputError: `p` is no probability, `variable` is none of the circuit's, a row does not fit, has probability
-            zero, or has another variable of a layer of this one, unless its variables are normal.
+            zero, or has another variable of a layer of this one, unless its variables are normal. Or the dtype of the
+            circuit does not hold the variance of a normal variable.
         UnsupportedError: A layer of the variable does not define the mass of an interval, while not all of them are
             normal, or another layer has no downward pass.
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.

@@ -339,6 +339,7 @@ _LEAST_EIGENVALUE = 1e-8  # of a correlation matrix: a density has a spread of 1
 
 
 _LEAST_VARIANCE = 1e-3  # in variances of a variable
+_ROUNDING = 1e-7  # of a mean: smaller spreads are those of sums of squares in float64
 _LEAST_OF_STEP, _MOST_OF_VARIANCE = 0.3, 0.2  # standard deviation in steps, and its square in variances at most
 
 
@@ -352,8 +353,9 @@ def _maximizer(
     count, total, products = (statistics[name] for name in ("count", "sum", "products"))
     count = count[..., None]
     if pseudocount:
-        mean, covariance = _shrunk(xp, layer, count, total, products, pseudocount)
-        stddev = xp.sqrt(xp.clip(xp.linalg.diagonal(covariance), MIN_STDDEV**2, None))
+        mean, covariance, least = _shrunk(xp, layer, count, total, products, pseudocount)
+        variance = xp.linalg.diagonal(covariance)
+        stddev = xp.sqrt(xp.where(variance > least, variance, least))
     else:
         squares = xp.linalg.diagonal(products)
         mean, variance = normal_moments(xp, {"count": count, "sum": total, "squares": squares}, 0.0)
@@ -377,8 +379,10 @@ def _outer(first: Array, second: Array) -> Array:
     return first[..., :, None] * second[..., None, :]
 
 
-def _trust(xp: Namespace, covariance: Array, rows: Array) -> Array:
+def _trust(xp: Namespace, covariance: Array, rows: Array, pairs: Array) -> Array:
     """By what to multiply covariances that were estimated from some rows, `(F, 1, 1)`: less where they are noise.
+
+    `pairs (F, 1, 1)` says how many of them vary, from both sides; those of constant variables are 0.
 
     With correlations r the expected square of their errors is (1 - r^2)^2 / rows, and the best factor is one less the
     sum of these errors over that of r^2.
@@ -390,21 +394,21 @@ def _trust(xp: Namespace, covariance: Array, rows: Array) -> Array:
     unit = _unit(xp, variance)
     squares = xp.square(covariance / _outer(scale, scale)) * (1.0 - unit)
     total = xp.sum(squares, axis=(-2, -1))[..., None]
-    size = variance.shape[-1]
-    errors = (size * (size - 1) - 2.0 * total + xp.sum(xp.square(squares), axis=(-2, -1))[..., None]) / rows
+    errors = (pairs - 2.0 * total + xp.sum(xp.square(squares), axis=(-2, -1))[..., None]) / rows
     return xp.clip(1.0 - errors / xp.where(total > 0, total, xp.ones_like(total)), 0.0, 1.0)
 
 
 def _shrunk(
     xp: Namespace, layer: MultivariateGaussianLayer, count: Array, total: Array, products: Array, pseudocount: float
-) -> tuple[Array, Array]:
-    """Means `(F, K, V)` and covariances `(F, K, V, V)` with a prior that the rows of the whole layer give.
+) -> tuple[Array, Array, Array]:
+    """Means `(F, K, V)`, covariances `(F, K, V, V)` and least variances `(F, 1, V)`, with a prior of the layer's rows.
 
     Each unit has `pseudocount` imaginary rows at the layer's mean. Its covariance has `pseudocount * strength * V` rows
     of the covariance within units, averaged over the layer: V numbers need about as many rows. The strength is K / 5,
     from 1/2 to 2, as units among many have few rows. The common covariances are first made smaller by `_trust`.
     Variances are at least 1e-3 of those of the layer, and (0.3 step)^2, about that of the error of rounding to a step;
-    the latter is at most 0.2 of the layer's.
+    the latter is at most 0.2 of the layer's. That of a constant variable is the square of `MIN_STDDEV`, and
+    its covariances, which are roundings, are 0.
 
     Source: Friedman, "Regularized discriminant analysis", 1989, for covariances shrunk to a common one.
     """
@@ -417,10 +421,14 @@ def _shrunk(
     products = products - _outer(total, middle) - _outer(middle, total) + number * _outer(middle, middle)
     distance = centred / (count + pseudocount)
     scatter = products - (number + pseudocount) * _outer(distance, distance)  # of the rows and the imaginary ones
-    within = xp.sum(scatter, axis=-3, keepdims=True) / known[..., None]
-    unit = _unit(xp, total)
-    within = within * (unit + (1.0 - unit) * _trust(xp, within, known)[..., None])
     spread = xp.linalg.diagonal(xp.sum(products, axis=-3, keepdims=True)) / known  # (F, 1, V)
+    is_constant = spread <= xp.square(_ROUNDING * middle)
+    varies = xp.where(is_constant, xp.zeros_like(spread), xp.ones_like(spread))
+    unit = _unit(xp, total)
+    scatter = scatter * (unit + (1.0 - unit) * _outer(varies, varies))
+    within = xp.sum(scatter, axis=-3, keepdims=True) / known[..., None]
+    varying = xp.sum(varies, axis=-1, keepdims=True)
+    within = within * (unit + (1.0 - unit) * _trust(xp, within, known, varying * (varying - 1.0))[..., None])
     weight = pseudocount * min(max(units / 5.0, 0.5), 2.0) * size
     covariance = (scatter + weight * within) / (number + weight) if units > 1 else within
     least = _LEAST_VARIANCE * spread
@@ -429,7 +437,8 @@ def _shrunk(
         most = _MOST_OF_VARIANCE * spread
         of_step = xp.where(of_step < most, of_step, most)
         least = xp.where(of_step > least, of_step, least)
-    return middle + distance, covariance + least[..., None] * unit
+    least = xp.where(is_constant, xp.full_like(least, MIN_STDDEV**2), least)
+    return middle + distance, covariance + least[..., None] * unit, least
 
 
 ROW = InputRow(

@@ -83,19 +83,20 @@ class _NormalUnits:
         ]
 
     def units(self, results: list[Tensor]) -> list[Tensor]:
-        """Flows, means and standard deviations of its units, `(1, B, U)` each."""
+        """Flows, means and variances of its units, `(1, B, U)` each."""
         flows = torch.cat([results[start][fold] for start, fold, _ in self._places], dim=1)
         means, variances = (
             torch.cat([results[start + shift][fold, :, :, index] for start, fold, index in self._places], dim=1)
             for shift in (1, 2)
         )
-        return [flows[None], means[None], variances.sqrt()[None]]
+        return [flows[None], means[None], variances[None]]
 
 
 def _normal_shares(flows: Tensor, means: Tensor, stddevs: Tensor, x: Tensor) -> Tensor:
     """Which share of mixtures of normal units `(B, U)` lies up to x `(B, P)`: `(B, P)`."""
     distances = (x[:, :, None] - means[:, None]) / stddevs[:, None]
-    shares: Tensor = (flows[:, None] * torch.special.ndtr(distances)).sum(-1)
+    up_to = 0.5 * torch.special.erfc(distances * -math.sqrt(0.5))  # `ndtr` loses the digits of tails
+    shares: Tensor = (flows[:, None] * up_to).sum(-1)
     return shares
 
 
@@ -107,7 +108,15 @@ def _distribution(
     if all(is_normal(folded, layer) for layer in layers):
         normal = cached(circuit, ("normal units", variable), lambda: _NormalUnits(circuit, variable))
         _, units = read_flows(circuit, NORMAL_UNITS, rows, normal.units, "nothing to say of the rest")
-        return partial(_normal_shares, *(array[0].double() for array in units))
+        flows, means, variances = (array[0] for array in units)
+        limits = torch.finfo(variances.dtype)
+        if not bool(((variances >= limits.tiny) & (variances <= limits.max)).all()):
+            raise InputError(
+                f"the quantile: variances of variable {variable} are from {float(variances.min()):g} to "
+                f"{float(variances.max()):g}, which {shown(variances.dtype)} does not hold; compute in float64, or "
+                "rescale the variable"
+            )
+        return partial(_normal_shares, flows.double(), means.double(), variances.double().sqrt())
     shares = cached(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
     _, (flows,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
     told = flows[0].double()
