@@ -63,7 +63,7 @@ def test_nothing_is_nothing() -> None:
         (coins(), 1.0, InputError, "from 0 to below 1, found 1"),
         (coins(), float("nan"), InputError, "from 0 to below 1, found nan"),
         (coins(), "much", DTypeError, "share"),
-        (coins(probs=leaf(np.ones((2, 4)))), 0.1, UnsupportedError, r"CategoricalLayer\(0.* is not categorical with"),
+        (coins(probs=leaf(np.ones((2, 4)))), 0.1, UnsupportedError, r"CategoricalLayer\(0.* is not categorical by"),
         (plica.Circuit([layer := GaussianLayer([0], 1)], {}, [layer]), 0.1, UnsupportedError, r"GaussianLayer\(0"),
     ],
 )

@@ -156,7 +156,7 @@ def _decomposed_moments(xp: Any, scores: Any, factor: Any, missing: Any, weights
     known = xp.expand_dims(xp.where(xp.expand_dims(missing, axis=2), 0.0, scores), axis=-1)
     completed = xp.squeeze(xp.matmul(xp.regression_matrix(factor, missing), known), axis=-1)
     left = xp.conditional_factor(factor, missing)
-    products = xp.matmul(left, xp.matrix_transpose(left)) * xp.expand_dims(weights, axis=(-2, -1))
+    products = xp.matmul(left, xp.matrix_transpose(left)) * xp.expand_dims(xp.expand_dims(weights, axis=-1), axis=-1)
     return xp.astype(completed, scores.dtype), xp.sum(products, axis=1)
 
 

@@ -120,7 +120,7 @@ EXAMPLES = [
             x[None, :, None],
             pnp.tril(pnp.triu(pnp.ones_like(x.T @ x)))[None, None],
             x[None] > 0,
-            pnp.ones_like(x[None, :, :1]),
+            pnp.ones_like(pnp.sum(x[None], axis=2, keepdims=True)),
         )[1],
         lambda x: ((x > 0).sum(0) * np.eye(x.shape[1], dtype=x.dtype))[None, None],
     ),

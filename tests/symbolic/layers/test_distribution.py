@@ -26,6 +26,7 @@ from plica.symbolic.layers import (
 from plica.symbolic.parameters import softmax_normal
 from plica.symbolic.scope import Scope
 from plica.tables.build import build_circuit
+from plica.tables.recipe import SMOOTH_CATEGORICAL
 from plica.tables.rules import choose
 from plica.templates.data_modalities import image_data
 from plica.templates.parameterization import name_to_input_layer_factory
@@ -35,7 +36,7 @@ from tests.harness.layers import WaitingLayer, waiting
 def test_rows_of_layers_fill_the_table() -> None:
     named = [row.distribution for row in LAYER_ROWS.values() if isinstance(row, InputRow) and row.distribution]
     assert list(DISTRIBUTIONS.values()) == named
-    assert list(DISTRIBUTIONS) == list(INPUTS)
+    assert [*DISTRIBUTIONS, SMOOTH_CATEGORICAL] == list(INPUTS)
     assert DISTRIBUTIONS["categorical"].domain(7) == finite(7)
     assert DISTRIBUTIONS["gaussian"].domain() == REALS
 
@@ -86,6 +87,8 @@ def settings(path: Path, name: str) -> Settings:
         "region_graph": None,
         "layer": "cp",
         "units": 2,
+        "trees": None,
+        "start": None,
         "epochs": 1,
         "batch": 10,
         "lr": 0.1,

@@ -350,7 +350,8 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
     Shapes: table (F, K, C), index (F, B), result (F, B, K).
     """
     folds, units, states = table.shape
-    if torch.is_grad_enabled() and table.requires_grad and 2 * states <= index.shape[1]:
+    is_learned = torch.is_grad_enabled() and table.requires_grad
+    if is_learned and not torch.compiler.is_compiling() and 2 * states <= index.shape[1]:  # no graph for few rows
         # rows of units: both ways they move as whole rows, and few states make few rows to turn
         first = torch.arange(0, folds * states, states, device=index.device).unsqueeze(1)
         rows = table.mT.reshape(folds * states, units).index_select(0, (index + first).flatten())
