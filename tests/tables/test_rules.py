@@ -53,8 +53,10 @@ def test_images(
     ("rows", "columns", "expected"),
     [
         (19, 10, [(8, 1, "data"), (8, 2, "clusters")]),
-        (20, 10, [(16, 4, "clusters"), (16, 4, "data")]),
-        (499, 10, [(16, 4, "clusters"), (16, 4, "data")]),
+        (20, 10, [(8, 4, "clusters"), (8, 4, "data")]),
+        (119, 10, [(8, 4, "clusters"), (8, 4, "data")]),
+        (120, 10, [(16, 8, "clusters"), (16, 8, "data")]),
+        (499, 10, [(16, 8, "clusters"), (16, 8, "data")]),
         (500, 10, [(64, 1, "data")]),
     ],
 )
@@ -72,9 +74,9 @@ def test_other_data_has_other_structures() -> None:
 
 def test_what_is_chosen_is_no_longer_tried() -> None:
     (recipe,) = candidates(bits(30, 10), trees=3, start="clusters", units=None)
-    assert (recipe.trees, recipe.units) == (3, 16)
+    assert (recipe.trees, recipe.units) == (3, 8)
     assert str(recipe) == (
-        "units 16, trees 3, start clusters, learner adam, lr 0.1, pseudocount 0.3, epochs 15, batch 50"
+        "units 8, trees 3, start clusters, learner adam, lr 0.1, pseudocount 0.3, epochs 15, batch 50"
     )
 
 

@@ -179,7 +179,8 @@ def columns_of_states(question: Question) -> tuple[Recipe, ...]:
 
     | rows for each column | trees                             | states | rate | batch | epochs | pseudocount |
     | below 2              | 1, or 2 of clusters               | 8      | 0.1  | 50    | 8      | 1           |
-    | below 50             | 4 of clusters, or 4 of drawn rows | 16     | 0.1  | 50    | 15     | 0.3         |
+    | below 12             | 4 of clusters, or 4 of drawn rows | 8      | 0.1  | 50    | 15     | 0.3         |
+    | below 50             | 8 of clusters, or 8 of drawn rows | 16     | 0.1  | 50    | 15     | 0.1         |
     | 50 and more          | 1                                 | 64     | 0.2  | 100   | 25     | 1           |
 
     All start from data. Measured on 13 binary sets, by their validation rows: `docs/training.md`.
@@ -196,7 +197,13 @@ def columns_of_states(question: Question) -> tuple[Recipe, ...]:
         rule = replace(rule, units=8, learning_rate=0.1, batch=50, epochs=8, pseudocount=1.0)
         return rule, replace(rule, trees=2, start="clusters")
     if rows < 50 * columns:
-        rule = replace(rule, units=16, trees=4, learning_rate=0.1, batch=50, epochs=15, pseudocount=0.3)
+        few = rows < 12 * columns
+        rule = (
+            replace(rule, units=8, trees=4, pseudocount=0.3)
+            if few
+            else replace(rule, units=16, trees=8, pseudocount=0.1)
+        )
+        rule = replace(rule, learning_rate=0.1, batch=50, epochs=15)
         return replace(rule, start="clusters"), rule
     return (replace(rule, units=64, learning_rate=0.2, batch=100, epochs=25, pseudocount=1.0),)
 

@@ -122,7 +122,7 @@ EXAMPLES = [
             x[None] > 0,
             pnp.ones_like(pnp.sum(x[None], axis=2, keepdims=True)),
         )[1],
-        lambda x: ((x > 0).sum(0) * np.eye(x.shape[1], dtype=x.dtype))[None, None],
+        lambda x: ((x > 0).sum(0, dtype=x.dtype) * np.eye(x.shape[1], dtype=x.dtype))[None, None],
     ),
     Example(
         "log_einsum_exp",
