@@ -160,12 +160,12 @@ def check_frame(seed: int, folder: Path) -> None:
         check_predictions(model, cells, name)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_a_random_frame(seed: int, tmp_path: Path) -> None:
     check_frame(seed, tmp_path)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(2, 80))
+@pytest.mark.parametrize("seed", range(1, 80))
 def test_many_random_frames(seed: int, tmp_path: Path) -> None:
     check_frame(seed, tmp_path)
