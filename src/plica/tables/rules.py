@@ -123,6 +123,8 @@ _MEMBERS = (2, 5, 5, 10, 10, 20)
 _MEMBERS_OF_CLASS = (1, 2, 3, 5)  # numbers of components of each class
 _PREDICTING_EPOCHS = 20
 _ROWS_PER_COMPONENT = 6
+_WEAK_PRIORS = (0.25,)  # pseudocounts beside that of the learner
+_LEAST_TO_CHOOSE_BY = 20  # validation rows
 _MOST_NUMBERS = 100
 _ABOUT_TREES = (
     *("layer", "units", "trees", "start", "input"),
@@ -164,7 +166,9 @@ def tables_of_numbers(question: Question) -> tuple[Recipe, ...]:
     if not is_asked_for and numbers > min(_MOST_NUMBERS, rows / 2):
         return () if target is not None else (Recipe(structure=HIDDEN_TREE, units=16),)
     most = max(1, rows // _ROWS_PER_COMPONENT)
-    return (replace(mixtures, members=tuple(members for members in _MEMBERS if members <= most) or (1,)),)
+    mixtures = replace(mixtures, members=tuple(members for members in _MEMBERS if members <= most) or (1,))
+    weak = () if target is not None or len(data.valid) < _LEAST_TO_CHOOSE_BY else _WEAK_PRIORS
+    return (mixtures, *(replace(mixtures, pseudocount=pseudocount) for pseudocount in weak))
 
 
 def columns_of_states(question: Question) -> tuple[Recipe, ...]:
