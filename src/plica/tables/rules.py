@@ -59,6 +59,9 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
             raise InputError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
     given = {name: value for name, value in chosen.items() if value is not None}
     question = Question(data, target, given)
+    widening = given.get("widening", 1.0)
+    if not isinstance(widening, int | float) or not 0.0 < widening < float("inf"):
+        raise InputError(f"widening: expected a finite factor of more than 0, found {widening!r}")
     recipes = next(recipes for recipes in (rule(question) for rule in RULES) if recipes)
     if "learner" in given:  # rates of a rule are those of its learner
         recipes = tuple(replace(recipe, learning_rate=None, pseudocount=None) for recipe in recipes)
@@ -79,7 +82,7 @@ def _check_is_read(structure: str, given: Mapping[str, Any]) -> None:
             )
 
 
-_OF_MIXTURES, _OF_HIDDEN_TREES, _OF_REGION_GRAPHS = ("members",), ("trees", "start"), ("layer",)
+_OF_MIXTURES, _OF_HIDDEN_TREES, _OF_REGION_GRAPHS = ("members", "widening"), ("trees", "start"), ("layer",)
 
 
 def choose(data: Dataset, *, target: int | None = None, **chosen: Any) -> Recipe:
@@ -139,6 +142,9 @@ def tables_of_numbers(question: Question) -> tuple[Recipe, ...]:
     number, covariances say little: such tables have a hidden tree. To predict a column of categories, there are four
     mixtures, of 1 to 5 components for each class. Mixtures that are to predict a column learn it given the others in
     20 epochs after 25 of all columns.
+
+    There are two recipes: with the prior of the learner, and with a quarter of it, for tables whose numbers depend on
+    each other in many ways. One alone is left to predict a column, or where there are fewer than 20 validation rows.
 
     Who chooses a setting of trees, such as `units`, gets the rules below.
     """
