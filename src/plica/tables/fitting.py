@@ -33,7 +33,7 @@ _TRIAL_EPOCHS_OF_CELLS = 10
 _HIDDEN_IN_TRIAL = 0.15  # of the known cells
 _BATCH = 1024
 _LEAST_CELLS = 20  # of a column some of which are hidden
-_WIDENINGS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.35)
+_WIDENINGS = (0.9, 1.0, 1.1, 1.2)
 
 
 def decide(
