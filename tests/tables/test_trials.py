@@ -75,7 +75,7 @@ def noise(rows: int) -> dict[str, list[Any]]:
 
 
 def recipe_of(table: dict[str, list[Any]], **chosen: Any) -> Recipe:
-    recipe = fit(table, epochs=3, members=(10,), **chosen).recipe
+    recipe = fit(table, epochs=3, members=(8,), **chosen).recipe
     assert recipe is not None
     return recipe
 
@@ -84,7 +84,6 @@ def test_numbers_that_depend_on_each_other_in_many_ways_get_a_weak_prior_and_noi
     recipe = recipe_of(bent(143))
     assert recipe.pseudocount == 0.25
     independent = recipe_of(noise(143))
-    assert independent == recipe_of(noise(143))
     assert independent.pseudocount is None
     assert independent.widening in fitting._WIDENINGS
 
