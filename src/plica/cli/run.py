@@ -116,8 +116,8 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     return result.interrupted
 
 
-def _say_trial(recipe: Recipe, valid: float) -> None:
-    click.echo(f"tried {recipe}: {valid:.3f} nats on the validation rows")
+def _say_trial(recipe: Recipe, score: float) -> None:
+    click.echo(f"tried {recipe}: {score:.3f} nats held out")
 
 
 def _train(

@@ -11,7 +11,7 @@ from plica.symbolic.layers import MultivariateGaussianLayer
 
 
 @torch.no_grad()
-def widen_covariances(model: Any, rows: Rows) -> None:
+def widen_covariances(model: Any, rows: Rows, factor: float | None = None) -> None:
     """Widen covariances that were estimated from few rows, as dividing by n - 1 in place of n does for one variable.
 
     A normal vector of V variables, learned from n rows, predicts new rows with covariances larger by the factor
@@ -20,6 +20,7 @@ def widen_covariances(model: Any, rows: Rows) -> None:
     Args:
         model: A compiled circuit, which changes.
         rows: `(N, D)` the rows that it has learned; NaN is missing.
+        factor: By what to multiply covariances, more than 0; by default as above.
     """
     values = np.asarray(rows, dtype=np.float64)
     tensors = Tensors(model)
@@ -27,6 +28,6 @@ def widen_covariances(model: Any, rows: Rows) -> None:
         if isinstance(layer, MultivariateGaussianLayer):
             size = layer.num_variables
             number = float((~np.isnan(values[:, list(layer.scope)])).sum(axis=0).mean())
-            factor = 1.0 + size / max(number - size if number > 2 * size else number, 1.0)
+            usual = 1.0 + size / max(number - size if number > 2 * size else number, 1.0)
             graph = Graphs([layer.scale_tril], tensors)
-            graph.invert(graph.value() * factor**0.5)
+            graph.invert(graph.value() * (usual if factor is None else factor) ** 0.5)

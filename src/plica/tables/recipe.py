@@ -41,6 +41,8 @@ class Recipe:
         learner: How it learns, `NAME` or `NAME:SETTING=VALUE,...` (`plica.learn.learners.parse_learner`).
         learning_rate: The learner's step size at the start; None for its own.
         pseudocount: Imaginary rows for each distribution; None for the learner's own.
+        widening: Of `normal-mixtures`, by what covariances are multiplied at the end; None for the factor that follows
+            from the numbers of cells and columns (`plica.learn.widening`).
         softening: The share of their probability that inputs of states take evenly from all states
             (`plica.templates.softened`).
         patience: After how many epochs without a better validation score training ends; None for never.
@@ -62,6 +64,7 @@ class Recipe:
     learner: str = "adam"
     learning_rate: float | None = None
     pseudocount: float | None = None
+    widening: float | None = None
     softening: float = 0.0
     patience: int | None = None
     min_delta: float = 0.0
@@ -86,6 +89,7 @@ class Recipe:
             "learner": self.learner,
             "lr": self.learning_rate,
             "pseudocount": self.pseudocount,
+            "widening": self.widening,
             "softening": self.softening or None,
             "epochs": self.epochs,
             "batch": self.batch,

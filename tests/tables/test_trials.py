@@ -1,0 +1,100 @@
+"""Held-out cells choose how strong the prior of normal mixtures is, and how wide their covariances are."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import plica
+from plica.errors import InputError
+from plica.files.datasets import Dataset
+from plica.symbolic.layers import MultivariateGaussianLayer, SumLayer
+from plica.symbolic.parameters import Parameter
+from plica.tables import fit, fitting
+from plica.tables.recipe import Recipe
+from plica.templates.fitted import tensor
+
+NAN = np.nan
+
+
+def test_the_best_factor_is_that_of_the_conditional_density_of_hidden_cells() -> None:
+    mean, factor = np.array([1.0, -2.0, 0.5]), np.array([[1.0, 0, 0], [0.75, 0.5, 0], [-0.25, 0.5, 2.0]])
+    start = {"mean": mean[None], "scale_tril": factor[None]}
+    layer = MultivariateGaussianLayer(
+        [0, 1, 2], 1, **{name: Parameter.from_input(tensor(value)) for name, value in start.items()}
+    )
+    mix = SumLayer(1, 1)
+    circuit = plica.Circuit([layer, mix], {mix: [layer]}, [mix])
+    covariance = factor @ factor.T
+    rows = np.random.default_rng(0).normal(size=(6, 3)) @ factor.T + mean
+    holed = rows.copy()
+    holed[:3, 0] = holed[3, 1] = holed[3, 2] = NAN
+
+    def density(row: Any, factor: float) -> float:
+        known = np.flatnonzero(~np.isnan(row))
+        normal = multivariate_normal(mean[known], factor * covariance[np.ix_(known, known)])
+        return float(normal.logpdf(row[known]))
+
+    factors = (0.25, 1.0, 3.0)
+    expected = [np.mean([density(a, f) - density(b, f) for a, b in zip(rows, holed, strict=True)]) for f in factors]
+    for number in range(1, 4):
+        model = plica.compile(circuit).double()
+        chosen, score = fitting._best_widening(model, rows, holed, factors[:number])
+        best = int(np.argmax(expected[:number]))
+        assert chosen == factors[best]
+        assert score == pytest.approx(expected[best], abs=1e-9)
+
+
+def test_cells_are_hidden_but_in_columns_that_are_constant_or_hardly_known() -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 4))
+    rows[:, 1], rows[19:, 2], rows[:40, 3] = 5.0, NAN, NAN
+    data = Dataset("table", rows[:350], rows[350:], rows[:0], None, None)
+    first, second = (fitting._with_hidden_cells(data, seed) for seed in (0, 1))
+    seen = np.concatenate([first.train, first.valid])
+    np.testing.assert_array_equal(seen[:, 1:3], rows[:, 1:3])
+    known = np.isfinite(rows[:, [0, 3]])
+    assert 0.1 < np.isnan(seen[:, [0, 3]])[known].mean() < 0.2
+    shown = np.isfinite(seen)
+    np.testing.assert_array_equal(seen[shown], rows[shown])
+    assert (np.isnan(first.train) != np.isnan(second.train)).any()
+    np.testing.assert_array_equal(first.train, fitting._with_hidden_cells(data, 0).train)
+    assert len(first.valid) == 50
+
+
+def bent(rows: int) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, size=rows)
+    columns = {"x": x, "square": x**2, "wave": np.sin(3 * x), "other": rng.normal(size=rows)}
+    return {name: [float(cell) for cell in column] for name, column in columns.items()}
+
+
+def noise(rows: int) -> dict[str, list[Any]]:
+    return {f"n{number}": list(np.random.default_rng(number).normal(size=rows)) for number in range(8)}
+
+
+def recipe_of(table: dict[str, list[Any]], **chosen: Any) -> Recipe:
+    recipe = fit(table, epochs=3, members=(8,), **chosen).recipe
+    assert recipe is not None
+    return recipe
+
+
+def test_numbers_that_depend_on_each_other_in_many_ways_get_a_weak_prior_and_noise_the_usual_one() -> None:
+    recipe = recipe_of(bent(143))
+    assert recipe.pseudocount == 0.25
+    independent = recipe_of(noise(143))
+    assert independent.pseudocount is None
+    assert independent.widening in fitting._WIDENINGS
+
+
+def test_what_is_given_or_cannot_be_tried_is_not_chosen() -> None:
+    usual = recipe_of(bent(100))
+    assert (usual.pseudocount, usual.widening) == (None, None)  # 14 validation rows
+    assert recipe_of(bent(150), structure="normal-mixtures", pseudocount=0.5) == replace(usual, pseudocount=0.5)
+    assert recipe_of(bent(150), widening=2).widening == 2
+    for wrong in (0, -1.0, NAN, "1"):
+        with pytest.raises(InputError, match="widening: expected a finite factor of more than 0"):
+            fit(bent(30), widening=wrong)
+    with pytest.raises(InputError, match="has no setting 'widening'"):
+        fit(bent(30), structure="linear-tree", widening=1.0)
