@@ -21,10 +21,8 @@ NAN = np.nan
 
 def test_the_best_factor_is_that_of_the_conditional_density_of_hidden_cells() -> None:
     mean, factor = np.array([1.0, -2.0, 0.5]), np.array([[1.0, 0, 0], [0.75, 0.5, 0], [-0.25, 0.5, 2.0]])
-    start = {"mean": mean[None], "scale_tril": factor[None]}
-    layer = MultivariateGaussianLayer(
-        [0, 1, 2], 1, **{name: Parameter.from_input(tensor(value)) for name, value in start.items()}
-    )
+    of_mean, of_factor = (Parameter.from_input(tensor(value[None])) for value in (mean, factor))
+    layer = MultivariateGaussianLayer([0, 1, 2], 1, mean=of_mean, scale_tril=of_factor)
     mix = SumLayer(1, 1)
     circuit = plica.Circuit([layer, mix], {mix: [layer]}, [mix])
     covariance = factor @ factor.T

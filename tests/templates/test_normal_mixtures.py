@@ -137,8 +137,8 @@ def test_a_constant_column_says_nothing_of_others() -> None:
     (layer,) = model.symbolic.input_layers
     state = {key: value.numpy() for key, value in model.state_dict().items()}
     factor = np.tril(evaluated(model.symbolic, state)[layer]["scale_tril"])[0]
-    correlation = np.corrcoef(rows[:, :2].T)[0, 1]
-    fitted = factor @ factor.T
+    correlation = np.asarray(np.corrcoef(rows[:, :2].T))[0, 1]
+    fitted = np.asarray(factor @ factor.T)
     assert abs(fitted[0, 1] / np.sqrt(fitted[0, 0] * fitted[1, 1]) - correlation) < 0.05
     assert not fitted[2, :2].any()
 
