@@ -1,6 +1,7 @@
 """`report.html` of a training run: figures, curves, pictures, the circuit, its Program and where its time goes."""
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,14 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     if "columns" in report["data"]:
         page.section("Columns")
         page.table(("column", "kind", "values", "input layers", "missing in training rows"), _columns(report["data"]))
+    if report.get("held_out"):
+        page.section("Hidden cells of test rows")
+        page.paragraph(
+            "Of the known cells of test rows 15 % are hidden, and predicted from the others of their rows. The error of "
+            "numbers is that of the mean over that of the column's mean in training. Where probabilities are right, "
+            "the most probable categories are right as often as expected, and intervals of 90 % hold 90 % of numbers."
+        )
+        page.table(("column", "hidden", "error", "right", "expected", "in 90 %"), _held_out(report["held_out"]))
     page.section("Training")
     with tempfile.TemporaryDirectory() as drawn:
         path = Path(drawn) / "curves.svg"
@@ -118,6 +127,16 @@ def _columns(data: dict[str, Any]) -> list[tuple[str, ...]]:
         count = column["missing"]
         missing = "" if count is None else f"{count:,} ({100 * count / max(data['train'], 1):.1f} %)"
         lines.append((column["name"], column["kind"], shown, column["input"] or "", missing))
+    return lines
+
+
+def _held_out(columns: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """A line for each column that has hidden cells."""
+    lines = []
+    for column in columns:
+        shares = ["" if column[name] is None else f"{column[name]:.1%}" for name in ("right", "expected", "covered")]
+        error = "" if column["error"] is None else f"{column['error']:.3f}"
+        lines.append((column["column"], f"{column['cells']:,}", error, *shares))
     return lines
 
 

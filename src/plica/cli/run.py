@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -27,6 +27,8 @@ from plica.queries import sample
 from plica.symbolic.circuit import Circuit
 from plica.tables.build import build_circuit, compile_circuit, find_device
 from plica.tables.fitting import decide, file_options, learner_of, train
+from plica.tables.held_out import held_out
+from plica.tables.model import Model
 from plica.tables.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     figures = _evaluate(model, data, result.seconds)
     report = make_report(settings, data, circuit, graph, result, figures) | {
         "recipe": asdict(recipe),
+        **_held_out(model, data, settings.seed),
         "learner": learner_settings(learner),
     }
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
@@ -161,6 +164,14 @@ def _evaluate(model: "TorchCircuit", data: Dataset, seconds: float) -> Figures:
         mean_log_likelihood(model, rows, _EVALUATION_BATCH) for rows in (data.train, data.valid, data.test)
     )
     return Figures(train, valid, test, seconds)
+
+
+def _held_out(model: "TorchCircuit", data: Dataset, seed: int) -> dict[str, Any]:
+    """The entry of the report on hidden cells of test rows; none for rows of one kind."""
+    if data.encoding is None:
+        return {}
+    columns = held_out(Model(model.eval(), data.encoding, None), data.train, data.test, seed)
+    return {"held_out": [asdict(column) for column in columns]}
 
 
 def _sample(model: "TorchCircuit", seed: int) -> Array:

@@ -241,11 +241,11 @@ def predict(
             return tuple(column.tolist() for column in probabilities.T)
         means = as_array(conditionals.mean[:, variable])
         values = [as_array(quantile(model.circuit, variable, float(level), given=x)) for level in quantiles]
-        values = [_first_whole(model, variable, part) for part in values]
+        values = [first_whole(model, variable, part) for part in values]
     return (_cells(model, variable, means, is_mean=True), *(_cells(model, variable, part) for part in values))
 
 
-def _first_whole(model: Model, variable: int, numbers: Array) -> Array:
+def first_whole(model: Model, variable: int, numbers: Array) -> Array:
     """Quantiles of a column of whole numbers whose variable is real: a whole number w stands for w - 1/2 to w + 1/2.
 
     So the probability up to w is that up to w + 1/2, and the first w that suffices for a quantile q is that from
