@@ -74,8 +74,8 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     if report.get("held_out"):
         page.section("Hidden cells of test rows")
         page.paragraph(
-            "Of the known cells of test rows 15 % are hidden, and predicted from the others of their rows. The error of "
-            "numbers is that of the mean over that of the column's mean in training. Where probabilities are right, "
+            "Of the known cells of test rows 15 % are hidden, and predicted from the others of their rows. The error of"
+            " numbers is that of the mean over that of the column's mean in training. Where probabilities are right, "
             "the most probable categories are right as often as expected, and intervals of 90 % hold 90 % of numbers."
         )
         page.table(("column", "hidden", "error", "right", "expected", "in 90 %"), _held_out(report["held_out"]))
