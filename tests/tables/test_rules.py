@@ -9,7 +9,7 @@ import pytest
 
 from plica.errors import InputError
 from plica.files.datasets import Dataset
-from plica.tables import fitting
+from plica.tables import fitting, trials
 from plica.tables.recipe import Recipe
 from plica.tables.rules import candidates, choose
 
@@ -100,15 +100,15 @@ def _scored(monkeypatch: pytest.MonkeyPatch, *scores: float, interrupted: bool =
         epochs = [SimpleNamespace(valid=-9.0), SimpleNamespace(valid=scores[len(tried) - 1])]
         return SimpleNamespace(history=epochs, best_epoch=1, interrupted=interrupted)
 
-    monkeypatch.setattr(fitting, "train", train)
-    monkeypatch.setattr(fitting, "untrained", lambda *_, **__: None)
+    monkeypatch.setattr(trials, "train", train)
+    monkeypatch.setattr(trials, "untrained", lambda *_, **__: None)
     return tried
 
 
 @pytest.mark.parametrize(("scores", "best"), [((-2.0, -1.0), 1), ((-1.0, -2.0), 0), ((-1.0, -1.0), 0)])
 def test_validation_rows_choose(monkeypatch, scores, best) -> None:
     tried, told = _scored(monkeypatch, *scores), []
-    recipe = fitting.decide(
+    recipe = trials.decide(
         bits(30, 10), seed=0, dtype="float32", on_trial=lambda *trial: told.append(trial), patience=2
     )
     recipes = candidates(bits(30, 10), patience=2)
@@ -119,10 +119,10 @@ def test_validation_rows_choose(monkeypatch, scores, best) -> None:
 
 def test_a_single_recipe_is_not_tried_and_an_interrupt_ends_trials(monkeypatch) -> None:
     tried = _scored(monkeypatch, -1.0, interrupted=True)
-    assert fitting.decide(bits(600, 4), seed=0, dtype="float32").trees == 1
+    assert trials.decide(bits(600, 4), seed=0, dtype="float32").trees == 1
     assert not tried
     with pytest.raises(KeyboardInterrupt):
-        fitting.decide(bits(30, 10), seed=0, dtype="float32")
+        trials.decide(bits(30, 10), seed=0, dtype="float32")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from plica.errors import InputError
 from plica.files.datasets import Dataset
 from plica.symbolic.layers import MultivariateGaussianLayer, SumLayer
 from plica.symbolic.parameters import Parameter
-from plica.tables import fit, fitting
+from plica.tables import fit, trials
 from plica.tables.recipe import Recipe
 from plica.templates.fitted import tensor
 
@@ -39,7 +39,7 @@ def test_the_best_factor_is_that_of_the_conditional_density_of_hidden_cells() ->
     expected = [np.mean([density(a, f) - density(b, f) for a, b in zip(rows, holed, strict=True)]) for f in factors]
     for number in range(1, 4):
         model = plica.compile(circuit).double()
-        chosen, score = fitting._best_widening(model, rows, holed, factors[:number])
+        chosen, score = trials._best_widening(model, rows, holed, factors[:number])
         best = int(np.argmax(expected[:number]))
         assert chosen == factors[best]
         assert score == pytest.approx(expected[best], abs=1e-9)
@@ -49,7 +49,7 @@ def test_cells_are_hidden_but_in_columns_that_are_constant_or_hardly_known() -> 
     rows = np.random.default_rng(0).normal(size=(400, 4))
     rows[:, 1], rows[19:, 2], rows[:40, 3] = 5.0, NAN, NAN
     data = Dataset("table", rows[:350], rows[350:], rows[:0], None, None)
-    first, second = (fitting._with_hidden_cells(data, seed) for seed in (0, 1))
+    first, second = (trials._with_hidden_cells(data, seed) for seed in (0, 1))
     seen = np.concatenate([first.train, first.valid])
     np.testing.assert_array_equal(seen[:, 1:3], rows[:, 1:3])
     known = np.isfinite(rows[:, [0, 3]])
@@ -57,7 +57,7 @@ def test_cells_are_hidden_but_in_columns_that_are_constant_or_hardly_known() -> 
     shown = np.isfinite(seen)
     np.testing.assert_array_equal(seen[shown], rows[shown])
     assert (np.isnan(first.train) != np.isnan(second.train)).any()
-    np.testing.assert_array_equal(first.train, fitting._with_hidden_cells(data, 0).train)
+    np.testing.assert_array_equal(first.train, trials._with_hidden_cells(data, 0).train)
     assert len(first.valid) == 50
 
 
@@ -83,7 +83,7 @@ def test_numbers_that_depend_on_each_other_in_many_ways_get_a_weak_prior_and_noi
     assert recipe.pseudocount == 0.25
     independent = recipe_of(noise(143))
     assert independent.pseudocount is None
-    assert independent.widening in fitting._WIDENINGS
+    assert independent.widening in trials._WIDENINGS
 
 
 def test_what_is_given_or_cannot_be_tried_is_not_chosen() -> None:

@@ -116,7 +116,8 @@ def runs(
 def run(name: str, data: Dataset, seed: int, on_epoch: Callable[[Any], None] | None = None) -> Run:
     """Train one set by the rule, and measure it."""
     from plica.learn.fit import mean_log_likelihood
-    from plica.tables.fitting import decide, train, untrained
+    from plica.tables.fitting import train, untrained
+    from plica.tables.trials import decide
 
     start, cpu_start = time.perf_counter(), time.process_time()
     recipe = decide(data, seed=seed, dtype="float32")

@@ -26,10 +26,11 @@ from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit
 from plica.tables.build import build_circuit, compile_circuit, find_device
-from plica.tables.fitting import decide, file_options, learner_of, train
+from plica.tables.fitting import file_options, learner_of, train
 from plica.tables.held_out import held_out
 from plica.tables.model import Model
 from plica.tables.recipe import Recipe
+from plica.tables.trials import decide
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit

@@ -98,7 +98,8 @@ def _fitted(
     on_epoch: Any,
     chosen: Mapping[str, Any],
 ) -> TableModel:
-    from plica.tables.fitting import decide, file_options, train, untrained
+    from plica.tables.fitting import file_options, train, untrained
+    from plica.tables.trials import decide
 
     recipe = decide(data, seed=seed, dtype=dtype, device=device, target=target, **chosen)
     compiled = untrained(recipe, data, seed=seed, dtype=dtype, device=device, target=target)

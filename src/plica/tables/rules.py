@@ -45,7 +45,7 @@ class Question:
 
 
 def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tuple[Recipe, ...]:
-    """The recipes for a data set; where there are several, validation rows choose (`plica.tables.fitting.decide`).
+    """The recipes for a data set; where there are several, validation rows choose (`plica.tables.trials.decide`).
 
     Args:
         data: The data set, with the kinds of its columns.
