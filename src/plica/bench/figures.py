@@ -1,7 +1,6 @@
 """Figures of a completion: how wrong, how right, how probable, how often within an interval.
 
-The error of a column of numbers is the root of the mean square over its hidden cells, divided by that of the mean of
-its known cells. A table's error is the mean over its columns.
+Columns are measured by `plica.tables.measures`. A table's error is the mean over its columns.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import numpy as np
 
 from plica.bench.completions import Completion
 from plica.bench.sets import Array, MixedTable
-
-LOW, HIGH = 0.05, 0.95
+from plica.tables.measures import HIGH, LOW, is_covered, relative_error, right_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +53,12 @@ def measure(table: MixedTable, hidden: Array, completion: Completion) -> Figures
         known = table.values[~hidden[:, position], position]
         log_probability = completion.log_probability(position, rows, values)
         if column.categories:
-            rights.append(float((answers == values).mean()))
+            rights.append(right_share(answers, values))
         else:
-            errors.append(_relative_error(answers, values, float(np.nanmean(known))))
+            errors.append(relative_error(answers, values, known))
             interval = completion.interval(position, rows, LOW, HIGH)
             if interval is not None:
-                covered.append((values >= interval[0]) & (values <= interval[1]))
+                covered.append(is_covered(values, interval))
             if log_probability is not None and not table.is_whole(position):
                 stddev = float(np.nanstd(known))
                 log_probability = log_probability + np.log(stddev if stddev > 0 else 1.0)
@@ -73,12 +71,6 @@ def measure(table: MixedTable, hidden: Array, completion: Completion) -> Figures
         _mean_of_all(logs[True]),
         _mean_of_all(covered),
     )
-
-
-def _relative_error(answers: Array, values: Array, mean: float) -> float | None:
-    """The error over that of a mean; None for a column whose hidden cells all equal the mean."""
-    scale = float(np.sqrt(((values - mean) ** 2).mean()))
-    return float(np.sqrt(((answers - values) ** 2).mean())) / scale if scale > 0 else None
 
 
 def _mean(values: list[float]) -> float | None:

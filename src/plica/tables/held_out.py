@@ -12,10 +12,10 @@ import numpy as np
 from plica.errors import InputError, UnsupportedError
 from plica.files.tables import Array
 from plica.tables.answers import as_array, categories_of, first_whole
+from plica.tables.measures import HIGH, LOW, is_covered, relative_error, right_share
 from plica.tables.model import Model
 
 HIDDEN = 0.15  # of the known cells
-LOW, HIGH = 0.05, 0.95
 _MOST_ROWS = 500
 
 
@@ -73,11 +73,9 @@ def _of_column(model: Model, variable: int, known: Array, rows: Array, holed: Ar
         conditionals = posterior(model.circuit, x)
         if categories_of(model, variable) is not None:
             probabilities = as_array(conditionals.probabilities[:, variable])
-            right, expected = (probabilities.argmax(axis=1) == values).mean(), probabilities.max(axis=1).mean()
-            return HeldOut(name, len(rows), right=float(right), expected=float(expected))
-        means = as_array(conditionals.mean[:, variable])
-        deviation = np.sqrt(((values - np.nanmean(known)) ** 2).mean()) if (~np.isnan(known)).any() else 0.0
-        error = float(np.sqrt(((means - values) ** 2).mean()) / deviation) if deviation > 0 else None
+            right = right_share(probabilities.argmax(axis=1), values)
+            return HeldOut(name, len(rows), right=right, expected=float(probabilities.max(axis=1).mean()))
+        error = relative_error(as_array(conditionals.mean[:, variable]), values, known)
         try:
             low, high = (
                 first_whole(model, variable, as_array(quantile(model.circuit, variable, level, given=x)))
@@ -85,4 +83,4 @@ def _of_column(model: Model, variable: int, known: Array, rows: Array, holed: Ar
             )
         except UnsupportedError:
             return HeldOut(name, len(rows), error=error)
-    return HeldOut(name, len(rows), error=error, covered=float(((low <= values) & (values <= high)).mean()))
+    return HeldOut(name, len(rows), error=error, covered=float(is_covered(values, (low, high)).mean()))
