@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from plica.learn.tensorboard import TensorBoard
 
 Plica = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("without_pictures")
+NUMBERS = [round(0.37 * number, 2) for number in range(-20, 20)]
 USUAL = ("--epochs", 4, "--units", 2, "--batch", 10)
 
 
@@ -106,17 +107,51 @@ def test_it_goes_on_from_another_folder_and_after_a_move(
     assert Path("moved/model.plica").read_bytes() == whole
 
 
-@pytest.mark.full
-def test_typed_tables_go_on(plica: Plica, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("values", "options", "num_rows", "said", "trials"),
+    [
+        pytest.param(
+            NUMBERS, USUAL, 60, "43 rows to train, 9 to validate, 9 to test; random-binary", 0, marks=pytest.mark.full
+        ),
+        ("pqr", (*USUAL, "--trees", 1), 60, "43 rows to train, 9 to validate, 9 to test; hidden-tree", 2),
+        (NUMBERS, ("--epochs", 3), 20, "18 rows to train, none to validate, 3 to test; normal-mixtures", 0),
+        pytest.param(
+            NUMBERS,
+            ("--epochs", 3),
+            148,
+            "128 rows to train, none to validate, 21 to test; normal-mixtures",
+            2,
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_typed_tables_go_on_with_the_recipe_that_was_chosen(
+    plica: Plica,
+    monkeypatch: pytest.MonkeyPatch,
+    values: Sequence[Any],
+    options: tuple[Any, ...],
+    num_rows: int,
+    said: str,
+    trials: int,
+) -> None:
     rng = np.random.default_rng(0)
-    lines = [f"{rng.normal():.3f},{rng.choice(['a', 'b'])}" for _ in range(60)]
+    lines = [f"{rng.choice(list(values))},{rng.choice(['a', 'b'])}" for _ in range(num_rows)]
     Path("t.csv").write_text("x,kind\n" + "\n".join(lines) + "\n,?\n")
-    words = ("t.csv", "--columns", "auto", "--missing", "?", *USUAL)
-    assert plica("train", *words, "--out", "whole").exit_code == 0
-    Stop(monkeypatch, 3)
+    words = ("t.csv", "--columns", "auto", "--missing", "?", *options)
+    whole = plica("train", *words, "--out", "whole")
+    assert whole.exit_code == 0, whole.output
+    Stop(monkeypatch, 1)
     assert plica("train", *words, "--out", "out").exit_code == 130
-    assert plica("train", "--resume", "out").exit_code == 0
+    with monkeypatch.context() as context:
+        context.delattr("plica.cli.run.decide")
+        resumed = plica("train", "--resume", "out")
+    assert resumed.exit_code == 0, resumed.output
     assert report_of("out") == report_of("whole")
+    assert Path("out/model.plica").read_bytes() == Path("whole/model.plica").read_bytes()
+    tried, others = whole.stdout.splitlines()[:trials], whole.stdout.splitlines()[trials:]
+    assert all(line.startswith("tried ") for line in tried)
+    assert others[0].startswith(f"t: {said}")
+    assert resumed.stdout.splitlines()[:-2] == others[:-2]  # the last two name seconds, and the folder
 
 
 def test_what_cannot_be_resumed_is_refused(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +173,10 @@ def test_what_cannot_be_resumed_is_refused(plica: Plica, toy: str, monkeypatch: 
     assert_refused(plica("train", "--resume", "out"), r"out/checkpoint: is no checkpoint, or is damaged")
     Path("out/checkpoint").write_bytes(before)
     contents = torch.load("out/checkpoint", weights_only=True)
-    torch.save({**contents, "notes": {}}, "out/checkpoint")
-    assert_refused(plica("train", "--resume", "out"), r"was not written by `plica train` of this version")
+    for lacking in ("settings", "recipe"):
+        notes = {name: note for name, note in contents["notes"].items() if name != lacking}
+        torch.save({**contents, "notes": notes}, "out/checkpoint")
+        assert_refused(plica("train", "--resume", "out"), r"was not written by `plica train` of this version")
 
 
 def test_a_new_run_that_fails_keeps_the_checkpoint_of_another_until_it_writes_its_own(

@@ -3,7 +3,7 @@
 import importlib.metadata
 import math
 import platform
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from plica.learn.history import FitResult
 from plica.learn.metrics import bits_per_dimension
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
+from plica.tables.build import rows_of
+from plica.tables.recipe import Recipe
 
 _PACKAGES = ("numpy", "torch", "safetensors", "matplotlib", "scikit-learn")
 
@@ -32,10 +34,10 @@ class Figures:
 
 
 def make_report(
-    settings: Settings, data: Dataset, circuit: Circuit, graph: str, result: FitResult, figures: Figures
+    settings: Settings, data: Dataset, circuit: Circuit, recipe: Recipe, result: FitResult, figures: Figures
 ) -> dict[str, Any]:
     """The report as JSON values; figures that are not finite become null."""
-    rows = len(data.train) * result.epochs_run
+    rows = len(rows_of(recipe, data)) * result.epochs_run
     return {
         "interrupted": result.interrupted,
         "stopped_early": result.stopped_early,
@@ -47,7 +49,7 @@ def make_report(
         "seconds": round(figures.seconds, 3),
         "rows_per_second": round(rows / figures.seconds, 1) if figures.seconds > 0 else None,
         "model": {
-            "region_graph": graph,
+            "region_graph": recipe.structure,
             "layers": len(circuit.layers),
             "variables": circuit.num_variables,
             "parameters": count_parameters(circuit),
@@ -65,6 +67,7 @@ def make_report(
         "settings": settings.as_json(),
         "versions": versions(),
         "history": [_epoch(entry, data.num_variables) for entry in result.history],
+        "recipe": asdict(recipe),
     }
 
 

@@ -1,8 +1,8 @@
-"""The checkpoint of a training run of the command line: which settings it has, and when it is there; loads torch."""
+"""The checkpoint of a training run of the command line: its settings and recipe, and when it is there; loads torch."""
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +11,43 @@ from plica.cli.settings import Settings
 from plica.cli.signals import say_checkpoint
 from plica.errors import FileFormatError, InputError, PlicaError
 from plica.learn.checkpoints import Checkpoint, read_notes
+from plica.tables.recipe import Recipe
 
 _PATHS = ("data", "columns")  # settings that may be paths
 
 
-def checkpoint_of(settings: Settings) -> Checkpoint:
-    """The checkpoint of a run, which remembers its settings and the current folder."""
-    return Checkpoint(
-        settings.out / CHECKPOINT, notes={"settings": settings.as_json(), "folder": str(Path.cwd()), "command": "train"}
-    )
+def checkpoint_of(settings: Settings, recipe: Recipe) -> Checkpoint:
+    """The checkpoint of a run, which remembers its settings, the recipe that it chose, and the current folder."""
+    notes = {
+        "settings": settings.as_json(),
+        "recipe": dataclasses.asdict(recipe),
+        "folder": str(Path.cwd()),
+        "command": "train",
+    }
+    return Checkpoint(settings.out / CHECKPOINT, notes=notes)
 
 
-def settings_of(out: Path) -> Settings:
-    """The settings of the run whose checkpoint is in a folder.
+def stored_run(out: Path) -> tuple[Settings, Recipe]:
+    """The settings of the run whose checkpoint is in a folder, and the recipe that it chose.
 
     Raises:
         FileFormatError: The folder has no checkpoint, a damaged one, or one of another version.
     """
     notes = read_notes(out / CHECKPOINT)
-    names = {field.name for field in dataclasses.fields(Settings)}
-    stored: Any = notes.get("settings")
-    if not isinstance(stored, dict) or stored.keys() != names:
+    settings, recipe = (_entry(notes, name, of, out) for name, of in (("settings", Settings), ("recipe", Recipe)))
+    moved = {name: _from_folder(settings[name], str(notes["folder"])) for name in _PATHS}
+    settings |= moved | {"out": out, "missing": tuple(settings["missing"])}
+    return Settings(**settings), Recipe.of_json(recipe)
+
+
+def _entry(notes: Mapping[str, Any], name: str, of: type[Settings | Recipe], out: Path) -> dict[str, Any]:
+    """The fields of an object among the notes of a checkpoint, which are those of this version."""
+    stored = notes.get(name)
+    if not isinstance(stored, dict) or stored.keys() != of.__dataclass_fields__.keys():
         raise FileFormatError(
             f"{out / CHECKPOINT}: was not written by `plica train` of this version; resume with what wrote it"
         )
-    moved = {name: _from_folder(stored[name], str(notes["folder"])) for name in _PATHS}
-    return Settings(**(stored | moved | {"out": out, "missing": tuple(stored["missing"])}))
+    return stored
 
 
 def _from_folder(name: str | None, folder: str) -> str | None:
@@ -47,7 +58,7 @@ def _from_folder(name: str | None, folder: str) -> str | None:
 
 
 @contextlib.contextmanager
-def keeping_checkpoint(settings: Settings, *, resume: bool) -> Iterator[Checkpoint]:
+def keeping_checkpoint(settings: Settings, recipe: Recipe, *, resume: bool) -> Iterator[Checkpoint]:
     """A context with the checkpoint of a run, and the words on how to go on where a signal ends the process.
 
     The file stays where training is interrupted. It goes, with the folders that were made for it, where the numbers of
@@ -57,7 +68,7 @@ def keeping_checkpoint(settings: Settings, *, resume: bool) -> Iterator[Checkpoi
     missing = [folder for folder in (settings.out, *settings.out.parents) if not folder.exists()]
     say_checkpoint(settings.out / CHECKPOINT)
     try:
-        yield checkpoint_of(settings)
+        yield checkpoint_of(settings, recipe)
     except PlicaError as error:
         if isinstance(error, InputError) and not resume and _written(settings) != former:
             (settings.out / CHECKPOINT).unlink(missing_ok=True)

@@ -25,7 +25,7 @@ from plica.learn.learners import learner_settings, parse_learner
 from plica.learn.metrics import bits_per_dimension
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit
-from plica.tables.build import build_circuit, compile_circuit, find_device
+from plica.tables.build import build_circuit, compile_circuit, find_device, rows_of
 from plica.tables.fitting import file_options, learner_of, train
 from plica.tables.held_out import held_out
 from plica.tables.model import Model
@@ -39,8 +39,16 @@ _NUM_SAMPLES = 64
 _EVALUATION_BATCH = 512
 
 
-def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, resume: bool) -> bool:
-    """Train, evaluate and write the results; returns whether Ctrl-C ended the training."""
+def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, resumed: Recipe | None) -> bool:
+    """Train, evaluate and write the results; returns whether Ctrl-C ended the training.
+
+    Args:
+        settings: The settings.
+        data: The data set.
+        quiet: Whether to show no progress.
+        tensorboard: Whether to write figures for TensorBoard.
+        resumed: The recipe of the interrupted run to go on with; None for a new run, which chooses one.
+    """
     import torch
 
     require("matplotlib.figure")
@@ -53,7 +61,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     def check(circuit: Circuit) -> None:
         check_fits(count_parameters(circuit), settings.dtype)
 
-    recipe = decide(
+    recipe = resumed or decide(
         data,
         seed=settings.seed,
         dtype=settings.dtype,
@@ -76,21 +84,21 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         min_delta=settings.min_delta,
     )
     learner = learner_of(recipe)
-    circuit, graph = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype), recipe.structure
+    circuit = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype)
     check(circuit)
     click.echo(
-        f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
-        f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters; {recipe}"
+        f"{data.name}: {len(rows_of(recipe, data))} rows to train, "
+        f"{len(data.valid) if recipe.holds_out else 'none'} to validate, {len(data.test)} to test; "
+        f"{recipe.structure}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters; {recipe}"
     )
     if data.encoding is not None:
         click.echo(show_kinds(data.encoding))
     torch.manual_seed(settings.seed)
     saved = file_options(data, settings.dtype, recipe)
     model = compile_circuit(circuit, saved).to(device)
-    result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resume)
+    result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resumed is not None)
     figures = _evaluate(model, data, result.seconds)
-    report = make_report(settings, data, circuit, graph, result, figures) | {
-        "recipe": asdict(recipe),
+    report = make_report(settings, data, circuit, recipe, result, figures) | {
         **_held_out(model, data, settings.seed),
         "learner": learner_settings(learner),
     }
@@ -135,12 +143,12 @@ def _train(
     resume: bool,
 ) -> FitResult:
     unit = "row" if data.shape is None else "img"
-    shown = Progress(len(data.train), recipe.epochs, data.num_variables, unit, quiet=quiet)
+    shown = Progress(len(rows_of(recipe, data)), recipe.epochs, data.num_variables, unit, quiet=quiet)
     with (
         interruptible(),
         shown as progress,
         TensorBoard(settings.out / TENSORBOARD) if tensorboard else nullcontext() as board,
-        keeping_checkpoint(settings, resume=resume) as checkpoint,
+        keeping_checkpoint(settings, recipe, resume=resume) as checkpoint,
     ):
 
         def on_epoch(epoch: Epoch) -> None:

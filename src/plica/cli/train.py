@@ -19,7 +19,7 @@ from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import REGION_GRAPHS
-from plica.tables.recipe import STARTS
+from plica.tables.recipe import STARTS, Recipe
 from plica.templates.region_graph.build import FAMILIES
 
 
@@ -112,7 +112,8 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
     """Train a circuit on DATA: the word digits, or the path of a .npy, .npz, .csv or .parquet file.
 
     A file holds rows (N, D) or images (N, H, W) or (N, C, H, W). A random 72 / 14 / 14 percent of the rows are for
-    training, validation and test, unless a .npz has arrays named train, valid and test.
+    training, validation and test, unless a .npz has arrays named train, valid and test. A model that needs no
+    validation rows is trained on those too, and the first line says so.
 
     With --columns, a table may hold text and empty cells: its first line has the names of the columns, the model keeps
     what they mean, and trains on the cells that are there.
@@ -126,14 +127,14 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
     Each epoch writes OUT/checkpoint, which is removed when the results are there. After Ctrl-C, or when the process was
     killed, `plica train --resume OUT` goes on from it, and ends as if there had been no break.
     """
-    settings = _given(options) if resume is None else _of_checkpoint(resume)
+    settings, recipe = (_given(options), None) if resume is None else _of_checkpoint(resume)
     check_can_create(settings.out, (*NAMES, INPAINTING, CHECKPOINT))
     data = load_data(settings)
     _prepare_torch()
     with leaving_at_once():
         from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
 
-    if run(settings, data, quiet=quiet, tensorboard=tensorboard, resume=resume is not None):
+    if run(settings, data, quiet=quiet, tensorboard=tensorboard, resumed=recipe):
         raise SystemExit(INTERRUPTED)
 
 
@@ -162,8 +163,8 @@ def _given(options: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _of_checkpoint(out: Path) -> Settings:
-    """The settings with which the run of a folder was started.
+def _of_checkpoint(out: Path) -> tuple[Settings, Recipe]:
+    """The settings with which the run of a folder was started, and the recipe that it chose.
 
     Raises:
         InputError: Other settings are given too.
@@ -181,8 +182,8 @@ def _of_checkpoint(out: Path) -> Settings:
         raise InputError(f"--resume {out}: the run is finished, since {out / REPORT} is there and no checkpoint")
     _prepare_torch()
     with leaving_at_once():
-        from plica.cli.resume import settings_of  # loads torch
-    return settings_of(out)
+        from plica.cli.resume import stored_run  # loads torch
+    return stored_run(out)
 
 
 _OF_A_RESUMED_RUN = ("resume", "quiet", "tensorboard")
