@@ -66,7 +66,7 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     )
     page.table(
         ("rows", "number", "bits per dimension"),
-        [(part, f"{report['data'][part]:,}", _figure(bits[part])) for part in ("train", "valid", "test")],
+        [(part, f"{report['data'][part]:,}", _figure(bits[part])) for part in bits if report["data"][part]],
     )
     if "columns" in report["data"]:
         page.section("Columns")
@@ -83,8 +83,8 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     with tempfile.TemporaryDirectory() as drawn:
         path = Path(drawn) / "curves.svg"
         curves = {
-            part: [(epoch["epoch"], epoch[part]) for epoch in report["history"] if epoch[part] is not None]
-            for part in ("train", "valid")
+            part: [(epoch["epoch"], epoch[part]) for epoch in report["history"] if epoch.get(part) is not None]
+            for part in ("train", "valid", "score")
         }
         draw_curves(curves, path, best=report["best_epoch"])
         page.drawing(path)

@@ -13,7 +13,7 @@ from plica.cli.version import plica_version
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS
-from plica.learn.history import FitResult
+from plica.learn.history import Epoch, FitResult
 from plica.learn.metrics import bits_per_dimension
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
@@ -25,10 +25,10 @@ _PACKAGES = ("numpy", "torch", "safetensors", "matplotlib", "scikit-learn")
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Mean log-likelihoods of the best model, and how long training took."""
+    """Mean log-likelihoods of the best model, and how long training took; `valid` is None without such rows."""
 
     train: float
-    valid: float
+    valid: float | None
     test: float
     seconds: float
 
@@ -37,7 +37,8 @@ def make_report(
     settings: Settings, data: Dataset, circuit: Circuit, recipe: Recipe, result: FitResult, figures: Figures
 ) -> dict[str, Any]:
     """The report as JSON values; figures that are not finite become null."""
-    rows = len(rows_of(recipe, data)) * result.epochs_run
+    learned = len(rows_of(recipe, data))
+    rows = learned * result.epochs_run
     return {
         "interrupted": result.interrupted,
         "stopped_early": result.stopped_early,
@@ -56,8 +57,8 @@ def make_report(
         },
         "data": {
             "name": data.name,
-            "train": len(data.train),
-            "valid": len(data.valid),
+            "train": learned,
+            "valid": len(data.valid) if recipe.holds_out else 0,
             "test": len(data.test),
             "image_shape": data.shape,
             "num_values": data.num_values,
@@ -66,7 +67,7 @@ def make_report(
         "seed": settings.seed,
         "settings": settings.as_json(),
         "versions": versions(),
-        "history": [_epoch(entry, data.num_variables) for entry in result.history],
+        "history": [_epoch(entry, recipe, data.num_variables) for entry in result.history],
         "recipe": asdict(recipe),
     }
 
@@ -107,16 +108,18 @@ def versions() -> dict[str, str | None]:
     return installed
 
 
-def _epoch(epoch: Any, num_variables: int) -> dict[str, Any]:
-    train = None if epoch.train is None else _bits(epoch.train, num_variables)
+def _epoch(epoch: Epoch, recipe: Recipe, num_variables: int) -> dict[str, Any]:
+    """An epoch; what chose the best one is the figure of validation rows, or a score of the rows that it learned."""
     return {
         "epoch": epoch.number,
-        "train": train,
-        "valid": _bits(epoch.valid, num_variables),
+        "train": _bits(epoch.train, num_variables),
+        "valid" if recipe.holds_out else "score": _bits(epoch.valid, num_variables),
         "seconds": round(epoch.seconds, 4),
     }
 
 
-def _bits(mean_log_likelihood: float, num_variables: int) -> float | None:
+def _bits(mean_log_likelihood: float | None, num_variables: int) -> float | None:
+    if mean_log_likelihood is None:
+        return None
     bits = bits_per_dimension(mean_log_likelihood, num_variables)
     return round(bits, 6) if math.isfinite(bits) else None

@@ -97,7 +97,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     saved = file_options(data, settings.dtype, recipe)
     model = compile_circuit(circuit, saved).to(device)
     result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resumed is not None)
-    figures = _evaluate(model, data, result.seconds)
+    figures = _evaluate(model, data, recipe, result.seconds)
     report = make_report(settings, data, circuit, recipe, result, figures) | {
         **_held_out(model, data, settings.seed),
         "learner": learner_settings(learner),
@@ -143,7 +143,8 @@ def _train(
     resume: bool,
 ) -> FitResult:
     unit = "row" if data.shape is None else "img"
-    shown = Progress(len(rows_of(recipe, data)), recipe.epochs, data.num_variables, unit, quiet=quiet)
+    scored = "valid" if recipe.holds_out else "score"
+    shown = Progress(len(rows_of(recipe, data)), recipe.epochs, data.num_variables, unit, scored, quiet=quiet)
     with (
         interruptible(),
         shown as progress,
@@ -168,11 +169,12 @@ def _train(
         )
 
 
-def _evaluate(model: "TorchCircuit", data: Dataset, seconds: float) -> Figures:
-    train, valid, test = (
-        mean_log_likelihood(model, rows, _EVALUATION_BATCH) for rows in (data.train, data.valid, data.test)
-    )
-    return Figures(train, valid, test, seconds)
+def _evaluate(model: "TorchCircuit", data: Dataset, recipe: Recipe, seconds: float) -> Figures:
+    def mean(rows: Array) -> float:
+        return mean_log_likelihood(model, rows, _EVALUATION_BATCH)
+
+    valid = mean(data.valid) if recipe.holds_out else None
+    return Figures(mean(rows_of(recipe, data)), valid, mean(data.test), seconds)
 
 
 def _held_out(model: "TorchCircuit", data: Dataset, seed: int) -> dict[str, Any]:
@@ -188,10 +190,11 @@ def _sample(model: "TorchCircuit", seed: int) -> Array:
 
 
 def _summary(result: FitResult, figures: Figures, epochs: int, num_variables: int) -> str:
-    test, valid = (bits_per_dimension(value, num_variables) for value in (figures.test, figures.valid))
+    name, beside = ("train", figures.train) if figures.valid is None else ("valid", figures.valid)
+    test, other = (bits_per_dimension(value, num_variables) for value in (figures.test, beside))
     ends = {"interrupted": result.interrupted, "stopped early": result.stopped_early}
     stopped = " ".join([*(name for name, is_so in ends.items() if is_so), "after"])
     return (
-        f"test {test:.4f} bits/dim (valid {valid:.4f}, best of epoch {result.best_epoch}) "
+        f"test {test:.4f} bits/dim ({name} {other:.4f}, best of epoch {result.best_epoch}) "
         f"{stopped} {result.epochs_run} of {epochs} epochs in {figures.seconds:.1f} s"
     )

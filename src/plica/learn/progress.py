@@ -22,13 +22,21 @@ class Progress:
         epochs: The most epochs.
         num_variables: In a row, to show bits per dimension; None shows nats.
         unit: The word for a row.
+        scored: The word for what chooses the best epoch.
         quiet: Whether to show nothing.
     """
 
     def __init__(
-        self, rows: int, epochs: int, num_variables: int | None = None, unit: str = "row", *, quiet: bool = False
+        self,
+        rows: int,
+        epochs: int,
+        num_variables: int | None = None,
+        unit: str = "row",
+        scored: str = "valid",
+        *,
+        quiet: bool = False,
     ) -> None:
-        self._rows, self._epochs = rows, epochs
+        self._rows, self._epochs, self._scored = rows, epochs, scored
         self._num_variables = num_variables
         self._best = float("-inf")
         drawn = sys.stderr.isatty() or _IN_NOTEBOOK
@@ -60,7 +68,7 @@ class Progress:
         shown = "" if epoch.train is None else f"train {self._figure(epoch.train)}, "
         where = f"epoch {epoch.number}/{self._epochs}"
         unit = "nats" if self._num_variables is None else "bits/dim"
-        figures = f"{shown}valid {self._figure(epoch.valid)}, best {self._figure(self._best)} {unit}"
+        figures = f"{shown}{self._scored} {self._figure(epoch.valid)}, best {self._figure(self._best)} {unit}"
         if not self._bar.disable:
             self._bar.update(epoch.number * self._rows - self._bar.n)  # epochs of a resumed run have no batches
         self._bar.set_postfix_str(figures, refresh=False)
