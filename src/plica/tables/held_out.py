@@ -26,7 +26,8 @@ class HeldOut:
     Attributes:
         column: The name of the column.
         cells: The number of hidden cells, at least one.
-        error: Of numbers, the root of the mean square over that of the mean of the training rows.
+        error: Of numbers, the root of the mean square over that of the mean of the training rows; None where these
+            cells are that mean, but for rounding.
         right: Of categories, the share whose most probable category is right.
         expected: The mean probability of these most probable categories; near `right` where probabilities are right.
         covered: Of numbers, the share within intervals of 90 percent.
@@ -76,13 +77,21 @@ def _of_column(model: Model, variable: int, known: Array, rows: Array, holed: Ar
             right, expected = (probabilities.argmax(axis=1) == values).mean(), probabilities.max(axis=1).mean()
             return HeldOut(name, len(rows), right=float(right), expected=float(expected))
         means = as_array(conditionals.mean[:, variable])
-        deviation = np.sqrt(((values - np.nanmean(known)) ** 2).mean()) if (~np.isnan(known)).any() else 0.0
-        error = float(np.sqrt(((means - values) ** 2).mean()) / deviation) if deviation > 0 else None
+        scale = np.abs(values).max() or 1.0  # else squares of large numbers overflow
+        deviation = _root_mean_square((values - np.nanmean(known)) / scale) if (~np.isnan(known)).any() else 0.0
+        is_rounding = deviation <= np.finfo(means.dtype).eps
+        error = None if is_rounding else _root_mean_square((means - values) / scale) / deviation
         try:
             low, high = (
                 first_whole(model, variable, as_array(quantile(model.circuit, variable, level, given=x)))
                 for level in (LOW, HIGH)
             )
-        except UnsupportedError:
+        except (UnsupportedError, InputError):  # no quantiles, or variances that the dtype does not hold
             return HeldOut(name, len(rows), error=error)
-    return HeldOut(name, len(rows), error=error, covered=float(((low <= values) & (values <= high)).mean()))
+    with np.errstate(over="ignore"):
+        read = values.astype(means.dtype)  # as the model does: it knows no number between two of its dtype
+    return HeldOut(name, len(rows), error=error, covered=float(((low <= read) & (read <= high)).mean()))
+
+
+def _root_mean_square(values: Array) -> float:
+    return float(np.sqrt(np.square(values).mean()))
