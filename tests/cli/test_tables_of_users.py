@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from plica.cli import outputs
+from plica.draw.images import sample_grid
 from plica.errors import InputError
 from plica.files.datasets import Dataset, from_typed
 from plica.files.encoding import Encoding
@@ -386,10 +386,13 @@ def test_a_mixture_of_normals_is_reported_and_drawn_as_it_is(plica: Plica, monke
     rng = np.random.default_rng(0)
     lines = ["legs,weight,pet", *(f"{2 + 2 * (n % 3 > 0)},{rng.normal():.3f},{'cd'[n % 2]}" for n in range(60))]
     Path("pets.csv").write_text("\n".join(lines))
-    drawn, draw = [], outputs.sample_grid
-    monkeypatch.setattr(
-        outputs, "sample_grid", lambda rows, *given, **named: (drawn.append(rows), draw(rows, *given, **named))
-    )
+    drawn: list[Any] = []
+
+    def kept(rows: Any, *given: Any, **named: Any) -> None:
+        drawn.append(rows)
+        sample_grid(rows, *given, **named)
+
+    monkeypatch.setattr("plica.cli.outputs.sample_grid", kept)
     told = plica("train", "pets.csv", "--columns", "auto", "--out", "out", "--epochs", 1, "--quiet")
     assert told.exit_code == 0, told.output
     columns = json.loads(Path("out/report.json").read_text())["data"]["columns"]
