@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from plica.draw.images import sample_grid
 from plica.errors import InputError
 from plica.files.datasets import Dataset, from_typed
 from plica.files.encoding import Encoding
@@ -379,3 +380,23 @@ def test_time_stamps_of_nanoseconds_are_completed(tmp_path: Path, zone: str | No
     assert full.type == column.type
     after = full.cast(arrow.int64()).to_pylist()
     assert all(new is not None if old is None else new == old for old, new in zip(stamps, after, strict=True))
+
+
+def test_a_mixture_of_normals_is_reported_and_drawn_as_it_is(plica: Plica, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    lines = ["legs,weight,pet", *(f"{2 + 2 * (n % 3 > 0)},{rng.normal():.3f},{'cd'[n % 2]}" for n in range(60))]
+    Path("pets.csv").write_text("\n".join(lines))
+    drawn: list[Any] = []
+
+    def kept(rows: Any, *given: Any, **named: Any) -> None:
+        drawn.append(rows)
+        sample_grid(rows, *given, **named)
+
+    monkeypatch.setattr("plica.cli.outputs.sample_grid", kept)
+    told = plica("train", "pets.csv", "--columns", "auto", "--out", "out", "--epochs", 1, "--quiet")
+    assert told.exit_code == 0, told.output
+    columns = json.loads(Path("out/report.json").read_text())["data"]["columns"]
+    assert [column["input"] for column in columns] == ["multivariate-gaussian"] * 2 + ["categorical"]
+    (samples,) = drawn
+    np.testing.assert_array_equal(samples[:, 0], np.round(samples[:, 0]))  # as `plica sample` draws them
+    assert (samples[:, 1] != np.round(samples[:, 1])).any()

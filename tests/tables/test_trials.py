@@ -1,15 +1,18 @@
 """Held-out cells choose how strong the prior of normal mixtures is, and how wide their covariances are."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import multivariate_normal
 
 import plica
 from plica.errors import InputError
 from plica.files.datasets import Dataset
+from plica.learn import run
 from plica.symbolic.layers import MultivariateGaussianLayer, SumLayer
 from plica.symbolic.parameters import Parameter
 from plica.tables import fit, trials
@@ -96,3 +99,40 @@ def test_what_is_given_or_cannot_be_tried_is_not_chosen() -> None:
             fit(bent(30), widening=wrong)
     with pytest.raises(InputError, match="has no setting 'widening'"):
         fit(bent(30), structure="linear-tree", widening=1.0)
+
+
+def test_fits_leave_random_generators_and_data_as_they_are() -> None:
+    table: dict[str, Any] = {name: np.array(column) for name, column in bent(143).items()}
+    kept = {name: column.copy() for name, column in table.items()}
+    torch.manual_seed(5)
+    np.random.seed(5)
+    before = torch.get_rng_state(), np.random.get_state(legacy=False)["state"]["key"]
+    recipe_of(table)
+    assert torch.equal(before[0], torch.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state(legacy=False)["state"]["key"])
+    for name, column in table.items():
+        np.testing.assert_array_equal(column, kept[name])
+
+
+def test_scales_of_columns_change_no_choice() -> None:
+    table = bent(143)
+    usual = recipe_of(table)
+    scales = dict(zip(table, (1e-8, 1.0, 1e8, 1e4), strict=True))
+    scaled = {name: [scales[name] * cell for cell in column] for name, column in table.items()}
+    for dtype in ("float32", "float64"):
+        assert recipe_of(scaled, dtype=dtype) == usual
+
+
+@pytest.mark.parametrize("epoch", [1, 6, 12])
+def test_an_interrupt_in_a_trial_ends_the_fit(epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs, next_epoch = itertools.count(1), run.Run._next_epoch
+
+    def interrupted(self: run.Run) -> None:
+        if next(epochs) == epoch:
+            raise KeyboardInterrupt
+        next_epoch(self)
+
+    monkeypatch.setattr(run.Run, "_next_epoch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(noise(143), epochs=8, members=(2,))
+    assert next(epochs) == epoch + 1

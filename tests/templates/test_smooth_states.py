@@ -5,13 +5,16 @@ import pytest
 import torch
 
 import plica
-from plica.errors import InputError
+from plica.errors import InputError, ShapeError
+from plica.learn.graphs import Tensors
+from plica.queries import log_likelihood
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import SumLayer
-from plica.symbolic.parameters import TensorParameter
+from plica.symbolic.layers import HadamardLayer, Layer, SumLayer
+from plica.symbolic.parameters import Parameter, TensorParameter
 from plica.symbolic.scope import Scope
 from plica.templates import hclt
 from plica.templates.smooth_states import kernel, smooth_categorical
+from plica.templates.softened import soften
 
 STATES = 7
 
@@ -81,7 +84,7 @@ def test_few_values_move_alone(num_states: int) -> None:
 
 
 def test_more_states_than_a_table_has_are_refused() -> None:
-    with pytest.raises(InputError, match="found 65536 states, expected at most 4096"):
+    with pytest.raises(InputError, match="found 65536 states, expected 1 to 4096"):
         smooth_categorical(rows(), 65536)
 
 
@@ -93,3 +96,61 @@ def test_a_file_keeps_the_model(tmp_path):
     again = plica.load(tmp_path / "model.plica")
     x = torch.from_numpy(data)
     assert torch.equal(model(x), again(x))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mixtures_are_those_of_sums_over_units(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    number, units, share = (int(rng.integers(*ends)) for ends in ((2, 40), (1, 4), (0, 2)))
+    data = rng.integers(number, size=(30, 3)).astype(np.float32 if seed % 2 else np.float64)
+    data[:, 1], data[::3, 0] = number // 2, np.nan
+    data[:, seed % 3] = np.nan if seed < 3 else data[:, seed % 3]
+    inputs = [smooth_categorical(data, number)(Scope([column]), units) for column in range(3)]
+    product, mixture = HadamardLayer(units, 3), SumLayer(units, 1)
+    edges: dict[Layer, list[Layer]] = {product: [*inputs], mixture: [product]}
+    circuit = soften(Circuit([*inputs, product, mixture], edges, [mixture]), 0.2 * share)
+    model = plica.compile(circuit, dtype=torch.float64).eval()
+    tensors = Tensors(model)
+
+    def stored(parameter: Parameter) -> np.ndarray:
+        learned = [leaf for leaf in parameter.leaves if isinstance(leaf, TensorParameter) and tensors.is_learned(leaf)]
+        return tensors.slot(learned).read(model.leaves)[0].numpy()
+
+    pooled = np.array([(data == state).sum() + 1.0 for state in range(number)])
+    pooled /= pooled.sum()
+    tables = []
+    for column, layer in enumerate(inputs):
+        start = np.array([(data[:, column] == state).sum() for state in range(number)]) + 50.0 * pooled
+        if number > 2:
+            start[1:-1] = start[1:-1].sum() * pooled[1:-1] / pooled[1:-1].sum()
+        logits = np.log(start / start.sum()) + stored(layer.params["logits"]) @ kernel(number)
+        tables.append((1 - 0.2 * share) * np.exp(log_softmax(logits)) + 0.2 * share / number)
+    asked = rng.integers(number, size=(20, 3)).astype(float)
+    asked[rng.random(asked.shape) < 0.3] = np.nan
+    weight = np.exp(log_softmax(stored(mixture.weight)))[0]
+    of_unit = [
+        [np.ones(units) if np.isnan(cell) else table[:, int(cell)] for cell, table in zip(row, tables, strict=True)]
+        for row in asked
+    ]
+    expected = np.log(np.prod(of_unit, axis=1) @ weight)
+    x = torch.from_numpy(asked)
+    np.testing.assert_allclose(log_likelihood(model, x).detach(), expected, atol=1e-10)
+    model.train()
+    model(x).sum().backward()
+    assert all(bool(value.grad.isfinite().all()) for value in model.parameters() if value.grad is not None)
+
+
+@pytest.mark.parametrize(
+    ("data", "number", "error", "message"),
+    [
+        ([[0, 5]], 3, InputError, r"row 0, column 1 \(counted from 0\) holds 5, which is none of the 3 states 0 to 2"),
+        ([[0, -1]], 3, InputError, "holds -1"),
+        ([[0.5, 1]], 3, InputError, "holds 0.5"),
+        ([[np.inf, 1]], 3, InputError, "holds inf"),
+        ([0, 1], 3, ShapeError, r"expected rows of shape \(N, D\), found \(2,\)"),
+        ([[0, 1]], 0, InputError, "found 0 states, expected 1 to 4096"),
+    ],
+)
+def test_rows_of_other_states_are_refused(data, number, error, message) -> None:
+    with pytest.raises(error, match=message):
+        smooth_categorical(np.array(data), number)

@@ -12,13 +12,13 @@ from plica.cli.settings import Settings
 from plica.cli.version import plica_version
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
-from plica.files.kinds import KINDS
+from plica.files.kinds import KINDS, TableColumn
 from plica.learn.history import Epoch, FitResult
 from plica.learn.metrics import bits_per_dimension
 from plica.lower.leaves import leaf_keys
 from plica.symbolic.circuit import Circuit
 from plica.tables.build import rows_of
-from plica.tables.recipe import Recipe
+from plica.tables.recipe import NORMAL_MIXTURES, Recipe, vector_columns
 
 _PACKAGES = ("numpy", "torch", "safetensors", "matplotlib", "scikit-learn")
 
@@ -62,7 +62,7 @@ def make_report(
             "test": len(data.test),
             "image_shape": data.shape,
             "num_values": data.num_values,
-            **({} if data.encoding is None else {"columns": columns_of(data, data.encoding)}),
+            **({} if data.encoding is None else {"columns": columns_of(data, data.encoding, recipe.structure)}),
         },
         "seed": settings.seed,
         "settings": settings.as_json(),
@@ -72,8 +72,9 @@ def make_report(
     }
 
 
-def columns_of(data: Dataset, encoding: Encoding) -> list[dict[str, Any]]:
+def columns_of(data: Dataset, encoding: Encoding, structure: str) -> list[dict[str, Any]]:
     """The description of each column of a table, with the number of training rows in which it is missing."""
+    vectors = vector_columns(encoding) if structure == NORMAL_MIXTURES else ()
     variables = {column.name: variable for variable, column in enumerate(encoding.modelled)}
     records = []
     for column in encoding.columns:
@@ -85,11 +86,16 @@ def columns_of(data: Dataset, encoding: Encoding) -> list[dict[str, Any]]:
                 "categories": list(column.categories),
                 **({"format": column.format} if column.format else {}),
                 **({"why": column.why} if column.why else {}),
-                "input": None if variable is None else column.input or KINDS[column.kind].input_layer,
+                "input": None if variable is None else _input_of(column, is_vector=variable in vectors),
                 "missing": None if variable is None else int(np.isnan(data.train[:, variable]).sum()),
             }
         )
     return records
+
+
+def _input_of(column: TableColumn, *, is_vector: bool) -> str:
+    """The name of the input layers of a column."""
+    return "multivariate-gaussian" if is_vector else column.input or KINDS[column.kind].input_layer
 
 
 def count_parameters(circuit: Circuit) -> int:

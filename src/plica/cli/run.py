@@ -108,7 +108,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         circuit,
         tensors,
         saved,
-        _sample(model, settings.seed),
+        _sample(model, data, settings.seed),
         report,
         inpaint(model, data, settings.seed),
         describe_compiled(model, data),
@@ -185,8 +185,9 @@ def _held_out(model: "TorchCircuit", data: Dataset, seed: int) -> dict[str, Any]
     return {"held_out": [asdict(column) for column in columns]}
 
 
-def _sample(model: "TorchCircuit", seed: int) -> Array:
-    return np.asarray(sample(model, _NUM_SAMPLES, seed=seed).cpu())
+def _sample(model: "TorchCircuit", data: Dataset, seed: int) -> Array:
+    """Rows of the model, with as many decimals as their columns have."""
+    return Model(model, data.encoding, None).rounded(np.asarray(sample(model, _NUM_SAMPLES, seed=seed).cpu()))
 
 
 def _summary(result: FitResult, figures: Figures, epochs: int, num_variables: int) -> str:

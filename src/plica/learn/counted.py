@@ -60,7 +60,8 @@ class CountedCircuit:
         self.copies: dict[TensorParameter, TensorParameter] = {}
         self._model, self._sites, self._apart = model, sites, apart
         circuit = self._circuit(model.symbolic)
-        self.module = TorchCompiler("lse-sum", dtype=model.dtype).compile(circuit)
+        with torch.random.fork_rng(devices=()):  # its tensors get their numbers from the model's
+            self.module = TorchCompiler("lse-sum", dtype=model.dtype).compile(circuit)
         self.module.to(model.leaves.device)
         self._tensors = Tensors(self.module)
         self._widths = {layer: layer.num_output_units for layer in self.ones}

@@ -26,7 +26,8 @@ class HeldOut:
     Attributes:
         column: The name of the column.
         cells: The number of hidden cells, at least one.
-        error: Of numbers, the root of the mean square over that of the mean of the training rows.
+        error: Of numbers, the root of the mean square over that of the mean of the training rows; None where these
+            cells are that mean, but for rounding.
         right: Of categories, the share whose most probable category is right.
         expected: The mean probability of these most probable categories; near `right` where probabilities are right.
         covered: Of numbers, the share within intervals of 90 percent.
@@ -75,12 +76,15 @@ def _of_column(model: Model, variable: int, known: Array, rows: Array, holed: Ar
             probabilities = as_array(conditionals.probabilities[:, variable])
             right = right_share(probabilities.argmax(axis=1), values)
             return HeldOut(name, len(rows), right=right, expected=float(probabilities.max(axis=1).mean()))
-        error = relative_error(as_array(conditionals.mean[:, variable]), values, known)
+        means = as_array(conditionals.mean[:, variable])
+        error = relative_error(means, values, known)
         try:
             low, high = (
                 first_whole(model, variable, as_array(quantile(model.circuit, variable, level, given=x)))
                 for level in (LOW, HIGH)
             )
-        except UnsupportedError:
+        except (UnsupportedError, InputError):  # no quantiles, or variances that the dtype does not hold
             return HeldOut(name, len(rows), error=error)
-    return HeldOut(name, len(rows), error=error, covered=float(is_covered(values, (low, high)).mean()))
+    with np.errstate(over="ignore"):
+        read = values.astype(means.dtype)  # as the model does: it knows no number between two of its dtype
+    return HeldOut(name, len(rows), error=error, covered=float(is_covered(read, (low, high)).mean()))

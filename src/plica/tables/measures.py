@@ -21,17 +21,19 @@ def relative_error(answers: Array, values: Array, known: Array) -> float | None:
     """The root of the mean square error of numbers, over that of the mean of known cells.
 
     Args:
-        answers: `(R,)` what hidden cells are said to be.
+        answers: `(R,)` what hidden cells are said to be, in the dtype of the model.
         values: `(R,)` what they are, with R of at least 1.
         known: `(K,)` other cells of the column; NaN is missing.
 
     Returns:
-        The error; None if no cell is known, or if all values equal the mean.
+        The error; None if no cell is known, or if all values equal the mean but for rounding.
     """
     if np.isnan(known).all():
         return None
-    scale = _root_mean_square(values - np.nanmean(known))
-    return _root_mean_square(answers - values) / scale if scale > 0 else None
+    scale = np.abs(values).max() or 1.0  # else squares of large numbers overflow
+    deviation = _root_mean_square((values - np.nanmean(known)) / scale)
+    is_rounding = deviation <= np.finfo(answers.dtype).eps
+    return None if is_rounding else _root_mean_square((answers - values) / scale) / deviation
 
 
 def _root_mean_square(differences: Array) -> float:

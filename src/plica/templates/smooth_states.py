@@ -20,7 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import InputError
+from plica.errors import InputError, ShapeError
+from plica.symbolic.domains import finite
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import CategoricalLayer
 from plica.symbolic.parameters import (
@@ -33,6 +34,7 @@ from plica.symbolic.parameters import (
     TensorParameter,
 )
 from plica.symbolic.scope import Scope
+from plica.templates.inputs import check_rows
 from plica.templates.parameterization import InputFactory
 
 Array: TypeAlias = NDArray[Any]
@@ -54,13 +56,18 @@ def smooth_categorical(rows: Array, num_states: int) -> InputFactory:
         num_states: The number of states of each variable.
 
     Raises:
-        InputError: There are more than 4,096 states.
+        InputError: There are no states or more than 4,096, or a value is none of them.
+        ShapeError: Rows have another shape.
     """
-    if num_states > _MOST_STATES:
+    if not 0 < num_states <= _MOST_STATES:
         raise InputError(
-            f"smooth_categorical: found {num_states} states, expected at most {_MOST_STATES}, since each pair has a "
+            f"smooth_categorical: found {num_states} states, expected 1 to {_MOST_STATES}, since each pair has a "
             "number; take a categorical input, or a density"
         )
+    rows = np.asarray(rows)
+    if rows.ndim != 2:
+        raise ShapeError(f"smooth_categorical: expected rows of shape (N, D), found {rows.shape}")
+    check_rows("smooth_categorical", rows, [finite(num_states)] * rows.shape[1])
     everywhere = _counts(rows, num_states) + 1.0
     everywhere /= everywhere.sum()
     inside = everywhere[1:-1] / max(float(everywhere[1:-1].sum()), np.finfo(np.float64).tiny)

@@ -67,7 +67,7 @@ class Learner(ABC):
     """
 
     name: ClassVar[str]
-    advice: ClassVar[str] = "try float64"
+    advice: ClassVar[str] = "try float64, or rescale columns of very large numbers"
 
     @abstractmethod
     def training(self, model: nn.Module, plan: Plan) -> Training:
