@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from plica.errors import InputError
-from plica.files.datasets import Dataset
+from plica.files.datasets import Dataset, digits
 from plica.tables import fitting, trials
 from plica.tables.recipe import Recipe
 from plica.tables.rules import candidates, choose
@@ -136,3 +136,10 @@ def test_a_single_recipe_is_not_tried_and_an_interrupt_ends_trials(monkeypatch) 
 def test_settings_that_a_structure_does_not_have_are_refused(chosen: dict[str, Any], structure: str) -> None:
     with pytest.raises(InputError, match=f"the structure {structure} has no setting"):
         candidates(bits(30, 10), **chosen)
+
+
+@pytest.mark.parametrize("prior", [{"pseudocount": 1.0}, {"learner": "adam:pseudocount=1"}])
+def test_smooth_inputs_have_no_prior(prior: dict[str, Any]) -> None:
+    assert choose(digits(), **prior).input == "categorical"
+    with pytest.raises(InputError, match="the input smooth-categorical has no prior; leave the pseudocount out"):
+        choose(digits(), input="smooth-categorical", **prior)

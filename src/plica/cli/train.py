@@ -156,9 +156,10 @@ def _given(options: Mapping[str, Any]) -> Settings:
             raise click.MissingParameter(ctx=context, param=parameter)
     settings = Settings(**options)
     if settings.columns is not None and settings.input is not None:
+        named = settings.input if settings.input in DISTRIBUTIONS else "gaussian"
         raise InputError(
             "--input applies to rows of one kind, not to --columns; name the distribution in the file of --columns: "
-            f'{{"age": {{"kind": "real", "input": "{settings.input}"}}}}'
+            f'{{"age": {{"kind": "real", "input": "{named}"}}}}'
         )
     return settings
 

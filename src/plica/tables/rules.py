@@ -53,7 +53,7 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
         chosen: What the user has chosen, by the names of `Recipe`; None leaves the choice to the rules.
 
     Raises:
-        InputError: There is no such setting, or the structure does not have it.
+        InputError: There is no such setting, or the structure or the input does not have it.
         DTypeError, ShapeError: `members` are no numbers of components.
     """
     for name in chosen:
@@ -76,7 +76,16 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
         recipes = tuple(replace(recipe, members=()) for recipe in recipes)
     recipes = tuple(dict.fromkeys(replace(recipe, **given) for recipe in recipes))
     _check_is_read(recipes[0].structure, given)
+    if recipes[0].input == SMOOTH_CATEGORICAL and _has_prior(given):
+        raise InputError(
+            f"the input {SMOOTH_CATEGORICAL} has no prior; leave the pseudocount out, or choose the input categorical"
+        )
     return recipes
+
+
+def _has_prior(given: Mapping[str, Any]) -> bool:
+    """Whether the user chose a pseudocount above 0."""
+    return given.get("pseudocount", 0) > 0 or "pseudocount" in given.get("learner", "")
 
 
 def _check_is_read(structure: str, given: Mapping[str, Any]) -> None:
@@ -117,9 +126,8 @@ def images(question: Question) -> tuple[Recipe, ...]:
     is_small = data.num_values in range(1, _MOST_TREE_STATES + 1) and data.num_variables <= _MOST_PIXELS
     is_tree = is_small and not question.gives("layer")
     structure = question.given.get("structure", HIDDEN_TREE if is_tree else "quad-tree-2")
-    name, _, settings = question.given.get("learner", "adam").partition(":")
-    has_prior = "pseudocount" in settings or question.given.get("pseudocount", 0) > 0
-    is_smooth = data.num_values in _SMOOTH_STATES and name == "adam" and not has_prior
+    learner = question.given.get("learner", "adam").partition(":")[0]
+    is_smooth = data.num_values in _SMOOTH_STATES and learner == "adam" and not _has_prior(question.given)
     return (
         Recipe(
             structure=structure,
