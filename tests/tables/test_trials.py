@@ -64,6 +64,18 @@ def test_cells_are_hidden_but_in_columns_that_are_constant_or_hardly_known() -> 
     assert len(first.valid) == 50
 
 
+def test_trials_draw_rows_of_large_tables() -> None:
+    rows = np.arange(2000.0 + 500)[:, None]
+    data = Dataset("table", rows[:2200], rows[2200:], rows[:0], None, None)
+    drawn = trials._drawn(data, 0)
+    assert drawn.train.shape == (2000, 1)
+    assert len(drawn.valid) == 0
+    assert len(np.unique(drawn.train)) == 2000
+    assert drawn.train.max() > 2200  # of the validation rows too
+    small = replace(data, train=rows[:1500])
+    assert trials._drawn(small, 0) is small
+
+
 def bent(rows: int) -> dict[str, list[Any]]:
     rng = np.random.default_rng(0)
     x = rng.uniform(-3, 3, size=rows)

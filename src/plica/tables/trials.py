@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _TRIAL_EPOCHS = 2
 _TRIAL_EPOCHS_OF_CELLS = 10
 _HIDDEN_IN_TRIAL = 0.15  # of the known cells
+_MOST_ROWS_OF_CELLS = 2000
 _BATCH = 1024
 _LEAST_CELLS = 20  # of a column some of which are hidden
 _WIDENINGS = (0.9, 1.0, 1.1, 1.2)
@@ -48,7 +49,8 @@ def decide(
     """The recipe for a data set: of the candidates the one that is best in a short trial.
 
     In a trial a recipe that holds out rows learns for two epochs, and its score is that of the validation rows. One
-    that learns all rows does so for ten epochs without a part of their known cells, and is scored by these.
+    that learns all rows does so for ten epochs without a part of their known cells, and is scored by these; of more
+    than 2,000 rows it takes as many, drawn at random.
 
     Args:
         data: The data set.
@@ -69,7 +71,8 @@ def decide(
     for recipe in recipes if len(recipes) > 1 else ():
         most = _TRIAL_EPOCHS if recipe.holds_out else _TRIAL_EPOCHS_OF_CELLS
         trial = replace(recipe, epochs=min(recipe.epochs, most), patience=None, widening=1.0)
-        seen = data if recipe.holds_out else _with_hidden_cells(data, seed)
+        shown = data if recipe.holds_out else _drawn(data, seed)
+        seen = data if recipe.holds_out else _with_hidden_cells(shown, seed)
         model = untrained(trial, seen, seed=seed, dtype=dtype, device=device, target=target, check=check)
         result = train(model, seen, trial, seed=seed, target=target)
         if result.interrupted:
@@ -79,7 +82,7 @@ def decide(
             score = result.history[result.best_epoch].valid
         else:
             factors = _WIDENINGS if recipe.widening is None else (recipe.widening,)
-            widening, score = _best_widening(model, rows_of(trial, data), rows_of(trial, seen), factors)
+            widening, score = _best_widening(model, rows_of(trial, shown), rows_of(trial, seen), factors)
         if on_trial is not None:
             on_trial(recipe, score)
         if score > best_score:
@@ -103,6 +106,15 @@ def _best_widening(model: TorchCircuit, rows: Array, holed: Array, factors: Sequ
         scores.append(mean_log_likelihood(model, rows, _BATCH) - mean_log_likelihood(model, holed, _BATCH))
     best = scores.index(max(scores))
     return factors[best], scores[best]
+
+
+def _drawn(data: Dataset, seed: int) -> Dataset:
+    """The data set with 2,000 of its training and validation rows, drawn without replacement; with all if fewer."""
+    rows = np.concatenate([data.train, data.valid])
+    if len(rows) <= _MOST_ROWS_OF_CELLS:
+        return data
+    drawn = np.random.default_rng(seed).choice(len(rows), _MOST_ROWS_OF_CELLS, replace=False)
+    return replace(data, train=rows[drawn], valid=rows[:0])
 
 
 def _with_hidden_cells(data: Dataset, seed: int) -> Dataset:
