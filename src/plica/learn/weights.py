@@ -53,7 +53,7 @@ def to_linear(model: Any) -> TorchCircuit:
         UnsupportedError: It is none, or has no weight of this form.
     """
     return _converted(
-        "to_linear", model, _softmax_leaf, _as_linear, lambda leaf: leaf.softmax(-1), DirichletInitializer()
+        "to_linear", model, _softmax_leaf, Parameter.from_input, lambda leaf: leaf.softmax(-1), DirichletInitializer()
     )
 
 
@@ -81,10 +81,6 @@ def _linear_leaf(parameter: Parameter, node: Any) -> TensorParameter | None:  # 
     target = dereferenced(node)
     is_linear = isinstance(target, TensorParameter) and (target.name or "").endswith(_SUFFIX)
     return target if is_linear else None
-
-
-def _as_linear(leaf: Any) -> Parameter:
-    return Parameter.from_input(leaf)
 
 
 def _as_softmax(leaf: Any) -> Parameter:
