@@ -255,7 +255,7 @@ class TableModel:
         Raises:
             InputError: The model has no such column, or as for `complete`.
         """
-        variable = answers.variable_of(self._model, str(column))
+        variable = answers.variable_of(self._model.names, str(column))
         frame = as_frame(rows)
         with in_python_words():
             names, parts = answers.prediction_names(self._model, variable, quantiles), []
