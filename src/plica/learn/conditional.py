@@ -49,7 +49,7 @@ def within_reach(expectation: Expectation, statistics: Statistics) -> Statistics
     """The statistics of all rows, changed where they are none of any rows or lead too far.
 
     Counts of states and terms are at least 0. A variance, or a covariance matrix in any direction, is at least a tenth
-    of what the distribution has now; so is a sum of values of a distribution without variances.
+    of what the distribution has now. So is a sum of values of a distribution without variances.
     """
     groups = tuple(
         {name: counts.clamp(min=0.0) for name, counts in numbers.items()}

@@ -1,10 +1,10 @@
 """A circuit whose derivatives are expected counts: what the E-step of expectation maximization runs.
 
 The counted circuit computes what the model computes. Its weights and its tables of states are exponentials of leaves of
-their own, so that the derivative of a log-likelihood by such a leaf is how often the weight is expected to be used
-(Darwiche 2003; docs/adr/0032). Each input layer whose statistics are sums over rows is multiplied by a one for each
-row, and the derivative by the logarithm of this one is the flow of the unit. So an E-step costs one pass up and one
-down, and no division by a weight or a value, which may be 0.
+their own. So the derivative of a log-likelihood by such a leaf is the expected count of the weight (Darwiche 2003;
+docs/adr/0032). An input layer whose statistics are sums over rows is multiplied by a factor 1 for each row. The
+derivative by its logarithm is the flow of the unit. So an E-step costs one upward and one downward pass, and no
+division by a weight or a value, which may be 0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CountedCircuit:
 
     Attributes:
         logs: The leaf that holds logarithms of weights or of states, by site.
-        ones: The names of the ones of each row, by layer.
+        ones: The names of the factors 1 of each row, by layer.
         copies: Its own leaf for each other leaf of the model.
     """
 

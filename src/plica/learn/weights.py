@@ -44,7 +44,7 @@ def to_linear(model: Any) -> TorchCircuit:
     """A copy of a model whose softmax weights are leaves of the weights themselves.
 
     The values of circuits are equal up to rounding. The keys of converted leaves end in `.linear`, so that a state dict
-    of one form is refused by a model of the other. What is fixed stays fixed, and the copy is in the model's mode.
+    of one form is refused by a model of the other. Fixed leaves stay fixed, and the copy is in the model's mode.
 
     Args:
         model: A compiled circuit.

@@ -132,8 +132,9 @@ def cell_log_likelihoods(model: Model, x: torch.Tensor) -> torch.Tensor:
 class ComparableScore:
     """A score by which rows with different missing cells compare, as their log-likelihoods do not.
 
-    It is the sum of `cell_log_likelihoods` over the known cells of a row, less what each column has on the average, in
-    units of its standard deviation if cells were independent: about 0 for usual rows, and -3 for unusual ones. The mean
+    It is the sum of `cell_log_likelihoods` over the known cells of a row, less the means of their columns. Its unit is
+    the standard deviation that the sum would have of independent cells: it is about 0 for usual rows, and -3 for
+    unusual ones. The mean
     alone would not do: columns differ in scale, and it spreads more where fewer cells are known.
 
     Args:

@@ -1,6 +1,6 @@
 """Input layers whose units start from clusters of rows.
 
-Layers of states start from counts. Densities start where the rows of a unit lie: each unit is made of its rows as
+Layers of states start from counts. Densities start where the rows of a unit lie. Each unit is made of its rows as
 templates make it of a column, and takes the middle instead of random draws.
 
 >>> import numpy as np

@@ -24,11 +24,11 @@ _FIRST_SHARE = 0.5  # of the first batches in the statistics
 class Anemone(Learner):
     """Over-relaxed expectation maximization on batches: of these learners the fastest for hidden trees.
 
-    Each batch moves the statistics per row, `s = m s + (1 - m) s_batch`. With w the shares that make `s` most likely,
-    weights and states move along `log w_new = log w_old + a (log w - log w_old)`, normalized: a proximal step, in
-    which a = 1 is the update of expectation maximization. `a` falls from `step` to 1, and `1 - m` from 0.5 to
-    `1 - momentum`, both in equal ratios over all steps that were planned. Numbers of other distributions take a = 1,
-    and leaves without a closed form a step of Adam.
+    Each batch moves the statistics per row, `s = m s + (1 - m) s_batch`, as of `StepwiseEM`. Be w the shares that make
+    `s` most likely: weights and states become `log w_old + a (log w - log w_old)` in logarithms, normalized. That is a
+    proximal step; with a = 1 it is the update of expectation maximization. `a` falls from `step` to 1, and `1 - m` from
+    0.5 to `1 - momentum`, both in equal ratios over all steps that were planned. Numbers of other distributions take
+    a = 1, and leaves without a closed form a step of Adam.
 
     Args:
         step: `a` at the start, at least 1 and below 2, where expectation maximization no longer converges.
@@ -56,6 +56,6 @@ class Anemone(Learner):
             object.__setattr__(self, name, value)
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
-        """What trains a model."""
+        """The training of a model."""
         shares = (_FIRST_SHARE, 1.0 - self.momentum)
         return StepwiseTraining(Maximization(model, plan), plan, self.pseudocount, shares, self.step)

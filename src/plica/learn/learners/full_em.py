@@ -32,9 +32,9 @@ class FullEM(Learner):
         pseudocount: Imaginary rows for each distribution: spread evenly over states and over terms of sums; of numbers,
             with the variance of the whole layer. They keep probabilities above 0 and covariances invertible. Vectors
             of V normal variables get V / 2 to 2 V times as many for their covariances, like those within the units of
-            the layer, and variances of at least a thousandth of the layer's.
-        apart: Whether each term of the output's sum learns all rows by itself, as a circuit of its own, so that the sum
-            is the average of an ensemble; else terms share the rows, as those of a mixture do.
+            the layer. Their variances are at least a thousandth of the layer's.
+        apart: Whether each term of the output's sum learns all rows by itself, so that the sum is the average of an
+            ensemble. Else terms share the rows, as those of a mixture do.
 
     Raises:
         InputError: The pseudocount is below 0.
@@ -53,7 +53,7 @@ class FullEM(Learner):
         flag("FullEM", "apart", self.apart)
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
-        """What trains a model."""
+        """The training of a model."""
         predicting = model if isinstance(model, Predicting) else None
         circuit = model if predicting is None else predicting.model
         return _Training(Maximization(circuit, plan, apart=self.apart), self.pseudocount, predicting)

@@ -48,7 +48,7 @@ class StepwiseEM(Learner):
         object.__setattr__(self, "pseudocount", check_number("StepwiseEM", "pseudocount", self.pseudocount))
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
-        """What trains a model."""
+        """The training of a model."""
         return StepwiseTraining(Maximization(model, plan), plan, self.pseudocount, (self.start, self.end))
 
 
