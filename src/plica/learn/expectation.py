@@ -153,7 +153,8 @@ class Group:
                     for layer, site in zip(layers, self.sites, strict=True)
                 ]
             )
-            data = torch.stack([x[:, list(layer.scope)] for layer in layers]).to(_WIDE)
+            scopes = torch.tensor([list(layer.scope) for layer in layers], device=x.device)
+            data = x.T[scopes].mT.to(_WIDE)  # (F, B, V)
             missing = data.isnan()
             sums = rule(eager, self.layer, params, data.where(~missing, 0.0), missing, weights)
             total = {name: total[name] + sums[name] if total else sums[name] for name in sums}
