@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,10 @@ def test_next_month(pets: TableModel) -> None:
     with pytest.warns(UserWarning, match="'fish'"):
         drawn = pets.sample(2, rows)
     assert set(drawn["pet"][:2]) <= {"bird", "cat", "dog"}
+    for ask in (pets.score, pets.explain_row, pets.complete, partial(pets.sample, 2), partial(pets.predict, "legs")):
+        with pytest.warns(UserWarning, match="'fish'") as caught:
+            ask(rows)
+        assert [warning.filename for warning in caught] == [__file__]
     with pytest.raises(InputError, match=r"row 0 \(counted from 0\), column 'pet': 'fish' is none of the categories"):
         pets.score(rows, unknown="error")
     with pytest.raises(InputError, match=r"row 1 .*column 'legs': 'four' is no whole number"):

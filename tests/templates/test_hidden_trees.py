@@ -13,7 +13,7 @@ from plica.learn import Adam, fit
 from plica.symbolic.layers import DISTRIBUTIONS, CategoricalLayer, GaussianLayer, SumLayer
 from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter
 from plica.templates import hclt
-from plica.templates.hidden_trees import hidden_tree, hidden_trees
+from plica.templates.hidden_trees import hidden_trees
 from plica.templates.parameterization import Parameterization
 from plica.templates.region_graph import ChowLiuTree
 from plica.templates.region_graph.chow_liu import children_of
@@ -30,7 +30,7 @@ def random_oracle(circuit, seed: int = 0) -> Oracle:
 @pytest.mark.parametrize("tree", [[-1], [-1, 0], [1, -1, 1, 2], [2, 2, -1, 2, 0], [4, 0, 1, 2, -1]], ids=str)
 def test_is_the_sum_over_all_hidden_states(tree: list[int]) -> None:
     units = 3
-    circuit = hidden_tree(np.array(tree), [coin([v], units) for v in range(len(tree))])
+    circuit = hidden_trees([np.array(tree)], [[coin([v], units) for v in range(len(tree))]])
     oracle = random_oracle(circuit)
     emissions = [
         np.exp(oracle.parameter(layer.params["logits"]).astype(float)) for layer in inputs_by_variable(circuit)

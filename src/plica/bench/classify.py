@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, final
+from dataclasses import dataclass, field
+from typing import final
 
 import numpy as np
 
@@ -94,10 +94,6 @@ class Classified:
     right: float
     log_loss: float
     seconds: float
-
-    def as_json(self) -> dict[str, Any]:
-        """The figures as JSON values."""
-        return asdict(self)
 
 
 def classified(

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from plica.bench.completions import Completion, Filled, Method
-from plica.bench.sets import Array, Column, MixedTable
+from plica.bench.sets import Array, MixedTable
 from plica.extras import require
 
 _LEAST_STDDEV = 1e-6  # of draws that are all equal
@@ -23,7 +23,7 @@ class _Marginals(Completion):
 
     def __init__(self, table: MixedTable) -> None:
         self._table = table
-        self._mean, self._stddev = _moments(table)
+        self._mean, self._stddev = _moments(table.values)
 
     def filled(self) -> Array:
         """The mean of the known numbers, and the most frequent category."""
@@ -104,13 +104,12 @@ class MultipleImputer(Method):
 def _completed(table: MixedTable, imputers: Sequence[Any]) -> Array:
     """`(M, N, D)`: the table as each of M imputers fills it in."""
     matrix, parts = _dummies(table)
-    mean, stddev = np.nanmean(matrix, axis=0), np.nanstd(matrix, axis=0)
-    standardized = (matrix - mean) / np.where(stddev > 0, stddev, 1.0)
+    mean, stddev = _moments(matrix)
     results = np.repeat(table.values[None], len(imputers), axis=0)
     for values, imputer in zip(results, imputers, strict=True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it has not converged
-            filled = imputer.fit_transform(standardized) * np.where(stddev > 0, stddev, 1.0) + mean
+            filled = imputer.fit_transform((matrix - mean) / stddev) * stddev + mean
         for position, (column, part) in enumerate(zip(table.columns, parts, strict=True)):
             block, lost = filled[:, part], np.isnan(values[:, position])
             if column.categories:
@@ -135,7 +134,8 @@ class _Drawn(Completion):
         for position, column in enumerate(self._table.columns):
             if column.categories:
                 every = np.arange(len(values))
-                shares = [self._share(position, every, np.full(len(values), code)) for code in _codes(column)]
+                codes = range(len(column.categories))
+                shares = [self._share(position, every, np.full(len(values), code)) for code in codes]
                 values[:, position] = np.argmax(shares, axis=0)
         return values
 
@@ -160,10 +160,6 @@ class _Drawn(Completion):
         return shares
 
 
-def _codes(column: Column) -> range:
-    return range(len(column.categories))
-
-
 def _log_number(table: MixedTable, position: int, values: Array, mean: Any, stddev: Any) -> Array:
     """The logarithms of normal densities; for a column of whole numbers those of the half steps around each."""
     standardized = (values - mean) / stddev
@@ -176,8 +172,9 @@ def _log_number(table: MixedTable, position: int, values: Array, mean: Any, stdd
     return masses
 
 
-def _moments(table: MixedTable) -> tuple[Array, Array]:
-    mean, stddev = np.nanmean(table.values, axis=0), np.nanstd(table.values, axis=0)
+def _moments(values: Array) -> tuple[Array, Array]:
+    """The mean and the standard deviation of each column, this 1 of columns of equal values."""
+    mean, stddev = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     return mean, np.where(stddev > 0, stddev, 1.0)
 
 
@@ -201,10 +198,10 @@ def nearest(seed: int) -> Any:  # noqa: ARG001
     return require("sklearn.impute").KNNImputer()
 
 
-def iterative(seed: int) -> Any:
-    """scikit-learn's `IterativeImputer` by its defaults: Bayesian ridge regressions, ten rounds."""
+def iterative(seed: int, **settings: Any) -> Any:
+    """scikit-learn's `IterativeImputer`; by its defaults of Bayesian ridge regressions, ten rounds."""
     require("sklearn.experimental.enable_iterative_imputer")
-    return require("sklearn.impute").IterativeImputer(random_state=seed)
+    return require("sklearn.impute").IterativeImputer(random_state=seed, **settings)
 
 
 def drawn(seed: int) -> Any:
@@ -212,8 +209,7 @@ def drawn(seed: int) -> Any:
 
     Source: van Buuren and Groothuis-Oudshoorn, "mice: Multivariate Imputation by Chained Equations in R", 2011.
     """
-    require("sklearn.experimental.enable_iterative_imputer")
-    return require("sklearn.impute").IterativeImputer(random_state=seed, sample_posterior=True)
+    return iterative(seed, sample_posterior=True)
 
 
 def forest(seed: int) -> Any:
@@ -222,6 +218,5 @@ def forest(seed: int) -> Any:
     Source: Stekhoven and Buehlmann, "MissForest: non-parametric missing value imputation for mixed-type data",
         Bioinformatics 2012. It has 100 trees and square roots of columns; here 30, for time, and four rounds.
     """
-    require("sklearn.experimental.enable_iterative_imputer")
     trees = require("sklearn.ensemble").RandomForestRegressor(30, max_features="sqrt", random_state=seed)
-    return require("sklearn.impute").IterativeImputer(trees, max_iter=4, random_state=seed)
+    return iterative(seed, estimator=trees, max_iter=4)

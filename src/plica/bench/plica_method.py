@@ -35,12 +35,11 @@ class PlicaTables(Method):
         Columns of categories are said to be, whatever their texts look like.
         """
         kinds = {
-            column.name: {"kind": "categorical", "categories": list(column.categories)}
-            for column in table.columns
-            if column.categories
+            column.name: {"kind": "categorical", "categories": list(column.categories)} if column.categories else "real"
+            for position, column in enumerate(table.columns)
+            if column.categories or not table.is_whole(position)
         }
-        numbers = {table.columns[position].name: "real" for position in table.numeric if not table.is_whole(position)}
-        return tables.fit(frame_of(table), columns={**kinds, **numbers}, seed=seed, target=target, **self.chosen)
+        return tables.fit(frame_of(table), columns=kinds, seed=seed, target=target, **self.chosen)
 
 
 @final
@@ -53,11 +52,10 @@ class TableCompletion(Completion):
     def filled(self) -> Array:
         """Conditional means, and the most probable categories."""
         values = self._table.values.copy()
-        for position, column in enumerate(self._table.columns):
+        for position in range(len(self._table.columns)):
             rows = np.flatnonzero(np.isnan(values[:, position]))
             if len(rows):
                 values[rows, position] = self._prediction(position, rows)
-            assert column.name, "columns have names"
         return values
 
     def _prediction(self, position: int, rows: Array) -> Array:

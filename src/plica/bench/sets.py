@@ -55,11 +55,6 @@ class MixedTable:
     def __post_init__(self) -> None:
         assert self.values.shape[1:] == (len(self.columns),), "a value for each column"
 
-    @property
-    def numeric(self) -> list[int]:
-        """The positions of columns of numbers."""
-        return [position for position, column in enumerate(self.columns) if not column.categories]
-
     def is_whole(self, position: int) -> bool:
         """Whether the values of a column are whole numbers, where they are known."""
         column = (self.of_all or self).values[:, position]

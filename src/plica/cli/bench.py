@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,12 @@ def tables(sets: str | None, methods: str | None, holes: str, classify: bool, se
     labelled = {name: (table, SETS[name].target) for name, table in loaded.items() if SETS[name].target}
     predictions = []
     for prediction in classified(labelled, CLASSIFIERS, SHARES, numbers) if classify else ():
-        predictions.append(prediction.as_json())
+        predictions.append(asdict(prediction))
         click.echo(
             f"{prediction.table}.{prediction.target} {prediction.share:.0%} holes {prediction.method}: "
             f"{prediction.right:.3f} right, log loss {prediction.log_loss:.3f}"
         )
-    _write(out, {"trials": [trial.as_json() for trial in results], "classified": predictions})
+    _write(out, {"trials": [asdict(trial) for trial in results], "classified": predictions})
     failed = sum(bool(trial.failure) for trial in results)
     if failed:
         click.echo(f"{failed} of {len(results)} trials failed")

@@ -54,7 +54,7 @@ def predict(
     check_can_write(out)
     check_is_other(out, model, data)
     loaded = load(model, device)
-    variable = variable_of(loaded, column, "--column ")
+    variable = variable_of(loaded.names, column, "--column ")
     types = prediction_types(loaded, variable, quantiles)
     if out.suffix.lower() in (".npy", ".npz") and not set(types) <= {int, float}:
         raise InputError(f"{out}: arrays hold numbers alone; write predicted dates and times as .csv or .parquet")

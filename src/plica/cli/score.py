@@ -69,7 +69,7 @@ def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, devic
     check_can_write(out)
     check_is_other(out, model, data)
     loaded = load(model, device)
-    read = {variable_of(loaded, name, "--of ", "; --of takes one, and may be repeated") for name in columns}
+    read = {variable_of(loaded.names, name, "--of ", "; --of takes one, and may be repeated") for name in columns}
     hidden = [variable for variable in range(loaded.width) if variable not in read]
 
     def score_of(x: "torch.Tensor") -> "torch.Tensor":

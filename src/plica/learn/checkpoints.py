@@ -37,6 +37,7 @@ from plica.symbolic.scope import Scope
 _FORMAT = "plica checkpoint"
 _VERSION = 1
 _ENTRIES = frozenset(("format", "version", "identity", "state", "notes"))
+_DAMAGED = "is no checkpoint, or is damaged; restore a copy of it, or leave resume out to start anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +158,6 @@ def _contents(path: Path) -> dict[str, Any]:
             "that wrote it, or start anew"
         )
     return contents
-
-
-_DAMAGED = "is no checkpoint, or is damaged; restore a copy of it, or leave resume out to start anew"
 
 
 def describe_model(model: nn.Module) -> str:

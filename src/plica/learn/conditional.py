@@ -49,7 +49,7 @@ def within_reach(expectation: Expectation, statistics: Statistics) -> Statistics
     """The statistics of all rows, changed where they are none of any rows or lead too far.
 
     Counts of states and terms are at least 0. A variance, or a covariance matrix in any direction, is at least a tenth
-    of what the distribution has now; so is a sum of values of a distribution without variances.
+    of what the distribution has now. So is a sum of values of a distribution without variances.
     """
     groups = tuple(
         {name: counts.clamp(min=0.0) for name, counts in numbers.items()}
@@ -63,19 +63,19 @@ def within_reach(expectation: Expectation, statistics: Statistics) -> Statistics
 def _bounded(numbers: Mapping[str, Tensor], group: Group) -> dict[str, Tensor]:
     """Statistics of rows `(F, K, ...)`, bounded by what the units draw now."""
     count, params = numbers["count"], group.params()
+    number = count.where(count > 0, 1.0)
     own: Mapping[str, Tensor] = closed_form_of(group.layer).own(eager, params)
     if "products" in numbers:
-        number = count.where(count > 0, 1.0)[..., None, None]
-        mean = numbers["sum"] / number[..., 0]
-        covariance = numbers["products"] / number - mean[..., :, None] * mean[..., None, :]
+        mean = numbers["sum"] / number[..., None]
+        covariance = numbers["products"] / number[..., None, None] - mean[..., :, None] * mean[..., None, :]
         factor = params["scale_tril"].tril()
         half = torch.linalg.solve_triangular(factor, covariance, upper=False)
         in_own = torch.linalg.solve_triangular(factor, half.mT, upper=False)  # the covariance where the own is 1
         values, vectors = torch.linalg.eigh((in_own + in_own.mT) / 2)
         missing = (_LEAST_SHARE - values).clamp(min=0.0)
         root = factor @ vectors
-        return {**numbers, "products": numbers["products"] + number * ((root * missing[..., None, :]) @ root.mT)}
-    number = count.where(count > 0, 1.0)
+        widened = number[..., None, None] * ((root * missing[..., None, :]) @ root.mT)
+        return {**numbers, "products": numbers["products"] + widened}
     mean = numbers["sum"] / number
     if "squares" in numbers:
         least = _LEAST_SHARE * (own["squares"] - own["sum"] ** 2)

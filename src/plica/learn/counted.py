@@ -1,16 +1,16 @@
 """A circuit whose derivatives are expected counts: what the E-step of expectation maximization runs.
 
 The counted circuit computes what the model computes. Its weights and its tables of states are exponentials of leaves of
-their own, so that the derivative of a log-likelihood by such a leaf is how often the weight is expected to be used
-(Darwiche 2003; docs/adr/0032). Each input layer whose statistics are sums over rows is multiplied by a one for each
-row, and the derivative by the logarithm of this one is the flow of the unit. So an E-step costs one pass up and one
-down, and no division by a weight or a value, which may be 0.
+their own. So the derivative of a log-likelihood by such a leaf is the expected count of the weight (Darwiche 2003;
+docs/adr/0032). An input layer whose statistics are sums over rows is multiplied by a factor 1 for each row. The
+derivative by its logarithm is the flow of the unit. So an E-step costs one upward and one downward pass, and no
+division by a weight or a value, which may be 0.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -50,23 +50,29 @@ class CountedCircuit:
 
     Attributes:
         logs: The leaf that holds logarithms of weights or of states, by site.
-        ones: The names of the ones of each row, by layer.
-        copies: The leaves of others of the model's leaves.
+        ones: The names of the factors 1 of each row, by layer.
+        copies: Its own leaf for each other leaf of the model.
     """
 
     def __init__(self, model: TorchCircuit, sites: Sites, *, apart: bool = False) -> None:
         self.logs: dict[Site, TensorParameter] = {}
         self.ones: dict[Layer, str] = {}
         self.copies: dict[TensorParameter, TensorParameter] = {}
-        self._model, self._sites, self._apart = model, sites, apart
+        self._sites, self._apart = sites, apart
         circuit = self._circuit(model.symbolic)
         with torch.random.fork_rng(devices=()):  # its tensors get their numbers from the model's
             self.module = TorchCompiler("lse-sum", dtype=model.dtype).compile(circuit)
         self.module.to(model.leaves.device)
-        self._tensors = Tensors(self.module)
-        self._widths = {layer: layer.num_output_units for layer in self.ones}
+        self._tensors, self._source = Tensors(self.module), Tensors(model)
+        groups: dict[tuple[str, str], list[TensorParameter]] = {}
+        for tensor, copied in self.copies.items():
+            groups.setdefault((self._source.attribute(tensor), self._tensors.attribute(copied)), []).append(tensor)
+        self._copied_places = [
+            (self._source.slot(tensors), self._tensors.slot([self.copies[tensor] for tensor in tensors]))
+            for tensors in groups.values()
+        ]
 
-    def slot(self, tensors: Sequence[TensorParameter]) -> list[tuple[Slot, list[int]]]:
+    def slots(self, tensors: Sequence[TensorParameter]) -> list[tuple[Slot, list[int]]]:
         """The places of some of its leaves: each with the positions in `tensors` that it holds."""
         positions: dict[str, list[int]] = {}
         for position, tensor in enumerate(tensors):
@@ -89,7 +95,9 @@ class CountedCircuit:
         """
         leaves = self.module.leaves
         ones = {
-            name: torch.zeros(len(x), self._widths[layer], dtype=self.module.dtype, device=x.device, requires_grad=True)
+            name: torch.zeros(
+                len(x), layer.num_output_units, dtype=self.module.dtype, device=x.device, requires_grad=True
+            )
             for layer, name in self.ones.items()
         }
         with torch.enable_grad():
@@ -120,28 +128,13 @@ class CountedCircuit:
 
     def copy_leaves(self) -> None:
         """Take over the numbers of all leaves that are no site of weights or states."""
-        source = Tensors(self._model)
-        groups: dict[tuple[str, str], list[TensorParameter]] = {}
-        for tensor, copied in self.copies.items():
-            groups.setdefault((source.attribute(tensor), self._tensors.attribute(copied)), []).append(tensor)
         with torch.no_grad():
-            for tensors in groups.values():
-                value = source.slot(tensors).read(source.leaves)
-                self._tensors.slot([self.copies[tensor] for tensor in tensors]).write(self.module.leaves, value)
+            for source, target in self._copied_places:
+                target.write(self.module.leaves, source.read(self._source.leaves))
 
-    def gradients_of_copies(self, derivatives: Mapping[str, Tensor]) -> dict[TensorParameter, Tensor]:
-        """The derivatives by copied leaves, by the model's leaves."""
-        results = {}
-        for tensor, copied in self.copies.items():
-            slot = self._tensors.slot([copied])
-            if slot.attribute in derivatives:
-                gradient = derivatives[slot.attribute]
-                results[tensor] = gradient[0 if slot.folds is None else slot.folds[0]]
-        return results
-
-    def attribute(self, tensor: TensorParameter) -> str:
-        """The attribute that holds one of its leaves."""
-        return self._tensors.attribute(tensor)
+    def place_of_copy(self, tensor: TensorParameter) -> tuple[str, int]:
+        """The attribute that holds its own leaf for a leaf of the model, and which of its folds the leaf is."""
+        return self._tensors.place(self.copies[tensor])
 
     def _circuit(self, circuit: Circuit) -> Circuit:
         replaced: dict[Layer, Layer] = {}

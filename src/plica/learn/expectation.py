@@ -31,7 +31,6 @@ from plica.symbolic.layers import LAYER_ROWS, Layer, SumLayer
 from plica.symbolic.layers.base import InputLayer
 from plica.symbolic.layers.states import TabulatedLayer
 from plica.symbolic.parameters import Parameter, TensorParameter
-from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params
 
 _WIDE = torch.float64
@@ -108,14 +107,14 @@ class Group:
         self.slots: list[tuple[Slot, list[int]]] = []
         self._table: Graphs | None = None
         self._is_log = True
-        if self.kind is not Kind.ROWS:
-            self.slots = counted.slot([counted.logs[site] for site in sites])
-        if self.kind is Kind.STATES:
-            tables = [_state_table(site.layers[0]) for site in sites]
-            self._table, self._is_log = Graphs([table for table, _ in tables], tensors), tables[0][1]
         if self.kind is Kind.ROWS:
             every = {name: [site.layers[0].params[name] for site in sites] for name in self.layer.params}
             self._evaluated = {name: Graphs(graphs, tensors) for name, graphs in every.items()}
+        else:
+            self.slots = counted.slots([counted.logs[site] for site in sites])
+        if self.kind is Kind.STATES:
+            tables = [_state_table(site.layers[0]) for site in sites]
+            self._table, self._is_log = Graphs([table for table, _ in tables], tensors), tables[0][1]
 
     def logarithms(self) -> Tensor:
         """The logarithms of weights or of states, `(F, *shape)`, as the model has them now."""
@@ -126,14 +125,12 @@ class Group:
     def count(self, derivatives: Mapping[str, Tensor], wide: bool) -> dict[str, Tensor]:
         """The expected counts of weights or states."""
         name = "weight" if self.kind is Kind.WEIGHT else "states"
-        if len(self.slots) == 1 and self.slots[0][0].folds is None:
-            counts = derivatives[self.slots[0][0].attribute]
-        else:
-            first = derivatives[self.slots[0][0].attribute]
-            counts = first.new_empty((len(self.sites), *first.shape[1:]))
+        (first, _), *others = self.slots
+        counts = first.of(derivatives[first.attribute])
+        if others:
+            counts = counts.new_empty((len(self.sites), *counts.shape[1:]))
             for slot, positions in self.slots:
-                gradient = derivatives[slot.attribute]
-                counts[positions] = gradient if slot.folds is None else gradient[list(slot.folds)]
+                counts[positions] = slot.of(derivatives[slot.attribute])
         return {name: counts.to(_WIDE) if wide else counts}
 
     def params(self) -> Params:
@@ -147,14 +144,17 @@ class Group:
         shared = max(len(site.layers) for site in self.sites)
         total: dict[str, Tensor] = {}
         for number in range(shared):
-            layers = [site.layers[number] if number < len(site.layers) else site.layers[0] for site in self.sites]
+            layers: list[Any] = [
+                site.layers[number] if number < len(site.layers) else site.layers[0] for site in self.sites
+            ]
             weights = torch.stack(
                 [
                     flows[layer].to(_WIDE) * float(number < len(site.layers))
                     for layer, site in zip(layers, self.sites, strict=True)
                 ]
             )
-            data = torch.stack([x[:, list(_scope(layer))] for layer in layers]).to(_WIDE)
+            scopes = torch.tensor([list(layer.scope) for layer in layers], device=x.device)
+            data = x.T[scopes].mT.to(_WIDE)  # (F, B, V)
             missing = data.isnan()
             sums = rule(eager, self.layer, params, data.where(~missing, 0.0), missing, weights)
             total = {name: total[name] + sums[name] if total else sums[name] for name in sums}
@@ -195,11 +195,6 @@ class Group:
         if not bool(chosen.all()):
             target = torch.where(chosen, target, graph.value().to(target.dtype))
         graph.invert(target)
-
-
-def _scope(layer: Any) -> Scope:
-    scope: Scope = layer.scope
-    return scope
 
 
 def closed_form_of(layer: Layer) -> Any:
@@ -256,14 +251,13 @@ class Expectation:
         for site in self.sites.closed:
             groups.setdefault(site.group(tensors), []).append(site)
         self.groups = [Group(sites, tensors, self.counted) for sites in groups.values()]
-        self.rest = [leaf for leaf in self.counted.copies if tensors.is_learned(leaf) and not self._is_closed(leaf)]
+        closed = {leaf for site in self.sites.closed for leaf in site.tensors}
+        self.rest = [leaf for leaf in self.counted.copies if tensors.is_learned(leaf) and leaf not in closed]
+        self._places = {leaf: self.counted.place_of_copy(leaf) for leaf in self.rest}
         wanted = [slot.attribute for group in self.groups for slot, _ in group.slots]
-        wanted += [self.counted.attribute(self.counted.copies[leaf]) for leaf in self.rest]
+        wanted += [attribute for attribute, _ in self._places.values()]
         self._wanted = list(dict.fromkeys(wanted))
         self.counted.differentiate_by(self._wanted)
-
-    def _is_closed(self, leaf: TensorParameter) -> bool:
-        return any(leaf in site.tensors for site in self.sites.closed)
 
     @torch.no_grad()
     def synchronize(self) -> None:
@@ -282,12 +276,7 @@ class Expectation:
             except UnsupportedError as error:
                 raise UnsupportedError(f"{self.model.symbolic.layer_name(group.layer)}: {error}") from None
             for slot, positions in group.slots:
-                slot.write(self.counted.module.leaves, logs if len(self.slots_of(group)) == 1 else logs[positions])
-
-    @staticmethod
-    def slots_of(group: Group) -> list[tuple[Slot, list[int]]]:
-        """The slots of a group."""
-        return group.slots
+                slot.write(self.counted.module.leaves, logs if len(group.slots) == 1 else logs[positions])
 
     def of(self, x: Tensor, *, wide: bool = True) -> Statistics:
         """The expected statistics of rows under the model as it is.
@@ -308,8 +297,8 @@ class Expectation:
                 group.expected(x, flows) if group.kind is Kind.ROWS else group.count(derivatives, wide)
                 for group in self.groups
             )
-        gradients = self.counted.gradients_of_copies(derivatives) if self.rest else {}
-        return Statistics(groups, float(len(x)), logs.to(_WIDE).sum(), {leaf: gradients[leaf] for leaf in self.rest})
+        gradients = {leaf: derivatives[attribute][fold] for leaf, (attribute, fold) in self._places.items()}
+        return Statistics(groups, float(len(x)), logs.to(_WIDE).sum(), gradients)
 
     @torch.no_grad()
     def maximize(self, statistics: Statistics, pseudocount: float, step: float = 1.0) -> None:

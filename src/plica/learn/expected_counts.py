@@ -36,12 +36,11 @@ class Flows:
     """Expected counts and statistics of some rows, in float64; those of two parts of the rows add up: `first + second`.
 
     Attributes:
-        counts: For each leaf behind the weight of a sum or a table of states, by its key in the state dict, how often
-            each entry is expected to be used: of the shape of the weight or the table. What is counted at layers that
-            share a leaf is added.
-        statistics: For each input layer with a closed form, what its row counts: `{"states": (K, C)}` of a variable of
-            finitely many states, else sums over rows such as `{"count": (K,), "sum": (K,)}`. Layers that share their
-            leaves have the same. A row that lacks a variable adds nothing for it.
+        counts: How often each entry of a weight of sums, or of a table of states, is expected to be used. They have its
+            shape, and the key of its leaf in the state dict. Counts of layers that share a leaf are added.
+        statistics: Those of each input layer with a closed form: `{"states": (K, C)}` of a variable of finitely many
+            states. Others have sums over rows such as `{"count": (K,), "sum": (K,)}`. Layers that share their leaves
+            have the same. A row that lacks a variable adds nothing for it.
         refused: Why other layers that are learned have none, by layer.
         num_rows: The number of rows.
         log_likelihood: The sum of the log-likelihoods of the rows.
@@ -75,8 +74,8 @@ class Flows:
 def flows(circuit: Any, x: Any) -> Flows:
     """The expected counts of a compiled circuit's weights and states, and expected statistics of its input layers.
 
-    The count of a weight is the sum, over rows, of the probability that sampling the row's latent choices, given what
-    is known of the row, takes this weight. It is the weight times the derivative of the log-likelihood. Expectation
+    A draw of a row's latent choices, given its known cells, takes a weight with some probability. The count of the
+    weight is the sum of these over rows. It is the weight times the derivative of the log-likelihood. Expectation
     maximization divides counts by their totals; pruning removes what is hardly used.
 
     Args:

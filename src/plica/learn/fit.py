@@ -67,8 +67,8 @@ def fit(
     Args:
         model: Maps rows (B, D) to log-likelihoods (B, 1, 1); trained in place.
         rows: (N, D) rows to learn from; NaN is a missing value where the model takes it.
-        valid: (M, D) rows by which the best epoch is chosen; or the part of `rows`, between 0 and 1, that is drawn and
-            held out for that. By default, the best epoch is that after which all training rows, together with the
+        valid: (M, D) rows that choose the best epoch; or a share of `rows`, between 0 and 1, that is drawn and held out
+            for that. By default, the best epoch is that after which all training rows, together with the
             learner's prior, are most likely.
         learner: How the model learns; by default `Adam()`.
         epochs: The most passes over the rows.

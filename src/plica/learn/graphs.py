@@ -60,10 +60,13 @@ class Slot:
     attribute: str
     folds: tuple[int, ...] | None
 
+    def of(self, folded: Tensor) -> Tensor:
+        """The part `(F, *shape)` of a folded tensor that belongs to the tensors."""
+        return folded if self.folds is None else folded[list(self.folds)]
+
     def read(self, leaves: nn.Module) -> Tensor:
         """The tensors `(F, *shape)`, without derivatives."""
-        tensor: Tensor = getattr(leaves, self.attribute).detach()
-        return tensor if self.folds is None else tensor[list(self.folds)]
+        return self.of(getattr(leaves, self.attribute).detach())
 
     def write(self, leaves: nn.Module, value: Tensor) -> None:
         """Replace the numbers of the tensors."""
@@ -83,7 +86,7 @@ class Tensors:
 
     def __init__(self, circuit: Any) -> None:
         self.leaves: nn.Module = circuit.leaves
-        self._places = {
+        self._places: dict[TensorParameter, tuple[str, int]] = {
             member: (name, fold)
             for name, leaf in circuit.leaves.attributes()
             for fold, member in enumerate(leaf.members)
@@ -94,10 +97,13 @@ class Tensors:
         """Whether a tensor is one of the circuit."""
         return tensor in self._places
 
+    def place(self, tensor: TensorParameter) -> tuple[str, int]:
+        """The attribute that holds a tensor, and which of its folds the tensor is."""
+        return self._places[tensor]
+
     def attribute(self, tensor: TensorParameter) -> str:
         """The attribute that holds a tensor."""
-        name: str = self._places[tensor][0]
-        return name
+        return self._places[tensor][0]
 
     def is_learned(self, tensor: TensorParameter) -> bool:
         """Whether training may change a tensor."""
@@ -152,14 +158,14 @@ class Graphs:
             node: numbers[dereferenced(node)] for node in self.first.leaves if dereferenced(node) in numbers
         }
         self._constants = {
-            node: np.stack([np.broadcast_to(_value(parameter.nodes[place]), node.shape) for parameter in parameters])
+            node: np.stack(
+                [np.broadcast_to(dereferenced(graph.nodes[place]).value, node.shape) for graph in parameters]
+            )
             for place, node in enumerate(self.first.nodes)
             if isinstance(dereferenced(node), ConstantParameter)
         }
-
         self._depends = self._dependence()
         self._reads_operands = any(isinstance(node, SumParameter | HadamardParameter) for node in self.first.nodes)
-
         self._chain = self._unary_chain()
 
     def _unary_chain(self) -> list[Any] | None:
@@ -314,10 +320,6 @@ class Graphs:
                     children[0].reshape(shape) if isinstance(node, FlattenParameter) else np.full(shape, some)
                 )
         return depends
-
-
-def _value(node: Any) -> Any:
-    return np.asarray(dereferenced(node).value)
 
 
 def _evaluated(node: Any, arrays: Sequence[Tensor]) -> Tensor:

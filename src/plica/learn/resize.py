@@ -40,13 +40,13 @@ __all__ = ["grow", "prune"]
 def prune(model: Any, flows: Flows | Mapping[Any, Any], keep: float) -> Circuit:
     """The circuit without the units that carry least, in each layer the same share, so that layers stay dense.
 
-    Units that are multiplied one by one stay or go together. What is left of a row of weights takes over what was
-    dropped: a softmax, and a tensor that is not negative, keep the sum of each row.
+    Units that are multiplied one by one stay or go together. The rest of a row of weights takes over its dropped
+    part: a softmax, and a tensor that is not negative, keep the sum of each row.
 
     Args:
         model: A compiled circuit; or a circuit whose tensors have arrays as initializers.
-        flows: The `Flows` of `plica.learn.flows`. Or for each sum layer of the circuit, or the tensor of its weight, or
-            the key of that in the state dict, the expected counts of each weight `(O, H*I)`.
+        flows: The `Flows` of `plica.learn.flows`. Or expected counts `(O, H*I)` of weights: by sum layer, by the
+            tensor of its weight, or by the key of that in the state dict.
         keep: The share of the units of each layer that stay, above 0 and at most 1; at least one unit does.
 
     Returns:

@@ -187,7 +187,7 @@ class Run:
         return self._settings.learner.advice
 
     def _described(self) -> dict[str, Any]:
-        """What the run is: a checkpoint of another one is refused."""
+        """The identity of the run; a checkpoint of another one is refused."""
         settings = self._settings
         return {
             "model": describe_model(self._model),

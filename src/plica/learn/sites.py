@@ -23,6 +23,7 @@ from plica.symbolic.parameters import (
     LogSoftmaxParameter,
     MixingWeightParameter,
     Parameter,
+    ReferenceParameter,
     SoftmaxParameter,
     SoftplusParameter,
     SquareParameter,
@@ -31,7 +32,11 @@ from plica.symbolic.parameters import (
 
 _MOST_STATES = 4096
 """States of a variable whose counts are one array; with more, the table would be larger than the rows."""
-_WEIGHTS = (ClampParameter, ExpParameter, SoftmaxParameter, SoftplusParameter, SquareParameter, TensorParameter)
+_WEIGHTS = (
+    *(ClampParameter, ExpParameter, SoftmaxParameter, SoftplusParameter, SquareParameter),
+    *(TensorParameter, ReferenceParameter),
+)
+"""What weights are made by that are not negative; leaves may be, and each step checks theirs."""
 
 
 class Kind(Enum):
@@ -170,10 +175,9 @@ def _reason(layer: Layer, tensors: Tensors) -> str | None:
         if set(layer.params) != {"weight"} or len(layer.params["weight"].shape) != 2:
             return "its parameters are no weights of sums"
         names, graphs = ("weight",), {"weight": numbers_of(layer.params["weight"])}
-        if not isinstance(graphs["weight"].output, _WEIGHTS) and tensors_of(graphs["weight"]):
-            output = type(graphs["weight"].output).__name__
-            if output != "ReferenceParameter":
-                return f"its weight is made by {output}, which may be negative"
+        output = graphs["weight"].output
+        if not isinstance(output, _WEIGHTS) and tensors_of(graphs["weight"]):
+            return f"its weight is made by {type(output).__name__}, which may be negative"
     for name, graph in graphs.items():
         read = tensors_of(graph)
         if name in names and not (read and all(map(tensors.is_learned, read))):

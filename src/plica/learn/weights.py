@@ -44,7 +44,7 @@ def to_linear(model: Any) -> TorchCircuit:
     """A copy of a model whose softmax weights are leaves of the weights themselves.
 
     The values of circuits are equal up to rounding. The keys of converted leaves end in `.linear`, so that a state dict
-    of one form is refused by a model of the other. What is fixed stays fixed, and the copy is in the model's mode.
+    of one form is refused by a model of the other. Fixed leaves stay fixed, and the copy is in the model's mode.
 
     Args:
         model: A compiled circuit.
@@ -53,7 +53,7 @@ def to_linear(model: Any) -> TorchCircuit:
         UnsupportedError: It is none, or has no weight of this form.
     """
     return _converted(
-        "to_linear", model, _softmax_leaf, _as_linear, lambda leaf: leaf.softmax(-1), DirichletInitializer()
+        "to_linear", model, _softmax_leaf, Parameter.from_input, lambda leaf: leaf.softmax(-1), DirichletInitializer()
     )
 
 
@@ -81,10 +81,6 @@ def _linear_leaf(parameter: Parameter, node: Any) -> TensorParameter | None:  # 
     target = dereferenced(node)
     is_linear = isinstance(target, TensorParameter) and (target.name or "").endswith(_SUFFIX)
     return target if is_linear else None
-
-
-def _as_linear(leaf: Any) -> Parameter:
-    return Parameter.from_input(leaf)
 
 
 def _as_softmax(leaf: Any) -> Parameter:

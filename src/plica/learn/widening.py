@@ -15,7 +15,8 @@ def widen_covariances(model: Any, rows: Rows, factor: float | None = None) -> No
     """Widen covariances that were estimated from few rows, as dividing by n - 1 in place of n does for one variable.
 
     A normal vector of V variables, learned from n rows, predicts new rows with covariances larger by the factor
-    1 + V / (n - V); by 1 + V / n where n is at most 2 V. Here n is the mean number of known cells of a column.
+    1 + V / (n - V). Where n is at most 2 V, the factor here is 1 + V / n. n is the mean number of known cells of a
+    column.
 
     Args:
         model: A compiled circuit, which changes.

@@ -154,6 +154,12 @@ def with_column(table: Any, name: str, cells: Any) -> Any:
     return frame.with_columns(nw.new_series(name, list(cells), backend=frame.implementation)).to_native()
 
 
-def array_of(table: Mapping[str, Any]) -> Array:
-    """Columns by name as an array `(N, D)`."""
-    return np.stack([np.asarray(column) for column in table.values()], axis=1)
+def array_of(table: Any) -> Any:
+    """Columns by name as an array `(N, D)`; a frame of a library as it is."""
+    return np.stack([np.asarray(column) for column in table.values()], axis=1) if isinstance(table, dict) else table
+
+
+def numbers_of(table: Any) -> Array:
+    """A frame of numbers as an array `(N, D)`."""
+    numbers: Array = array_of(table) if isinstance(table, dict) else as_frame(table).cells().astype(np.float64)
+    return numbers

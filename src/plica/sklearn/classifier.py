@@ -9,8 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from plica.files.rows.batch import Array
-from plica.sklearn.base import CircuitEstimator, array_of
-from plica.tables.frame_of import as_frame
+from plica.sklearn.base import CircuitEstimator, numbers_of
 
 
 class CircuitClassifier(ClassifierMixin, CircuitEstimator):
@@ -34,15 +33,10 @@ class CircuitClassifier(ClassifierMixin, CircuitEstimator):
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, `(N, C)`, given the features that are known."""
         table = self._checked(X)
-        return array_of_frame(self.model_.predict(self._target_name, table))
+        return numbers_of(self.model_.predict(self._target_name, table))
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row."""
         probabilities = self.predict_proba(X)
         predicted: Array = self.classes_[probabilities.argmax(axis=1)]
         return predicted
-
-
-def array_of_frame(frame: Any) -> Array:
-    """A frame of numbers as an array `(N, D)`."""
-    return array_of(frame) if isinstance(frame, dict) else as_frame(frame).cells().astype(np.float64)

@@ -75,8 +75,7 @@ class CircuitDensity(OutlierMixin, DensityMixin, CircuitEstimator):
 
     def score_samples(self, X: Any) -> Array:
         """The log-likelihood of each row, `(N,)`; missing cells are summed out."""
-        table = self._checked(X)
-        scores: Array = self.model_.score(table)
+        scores: Array = self.model_.score(self._checked(X))
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's convention
@@ -95,5 +94,4 @@ class CircuitDensity(OutlierMixin, DensityMixin, CircuitEstimator):
         """Rows drawn from the density: an array `(n_samples, D)`, or a frame after a fit to one."""
         check_is_fitted(self)
         seed = self._seed() if random_state is None else int(check_random_state(random_state).randint(2**31))
-        drawn = self.model_.sample(n_samples, seed=seed)
-        return array_of(drawn) if isinstance(drawn, dict) else drawn
+        return array_of(self.model_.sample(n_samples, seed=seed))

@@ -55,12 +55,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, CircuitEstimator):
     def transform(self, X: Any) -> Any:
         """The rows with their missing cells filled in: an array, or a frame where a frame has other cells too."""
         table = self._checked(X)
-        full = self.model_.complete(table, self.method, seed=self._seed())  # type: ignore[arg-type]
-        return array_of(full) if isinstance(full, dict) else full
+        return array_of(self.model_.complete(table, self.method, seed=self._seed()))  # type: ignore[arg-type]
 
     def transform_many(self, X: Any, m: int = 5) -> list[Any]:
         """`m` completions of the rows, each of draws: multiple imputation."""
         table = self._checked(X)
         seeds = np.random.SeedSequence(self._seed()).generate_state(m)
-        completed = [self.model_.complete(table, "sample", seed=int(seed)) for seed in seeds]
-        return [array_of(full) if isinstance(full, dict) else full for full in completed]
+        return [array_of(self.model_.complete(table, "sample", seed=int(seed))) for seed in seeds]

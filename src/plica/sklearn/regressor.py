@@ -8,8 +8,7 @@ from typing import Any, Self
 from sklearn.base import RegressorMixin
 
 from plica.files.rows.batch import Array
-from plica.sklearn.base import CircuitEstimator
-from plica.sklearn.classifier import array_of_frame
+from plica.sklearn.base import CircuitEstimator, numbers_of
 
 
 class CircuitRegressor(RegressorMixin, CircuitEstimator):
@@ -34,7 +33,5 @@ class CircuitRegressor(RegressorMixin, CircuitEstimator):
             quantiles: Q levels between 0 and 1.
         """
         table = self._checked(X)
-        predicted = array_of_frame(
-            self.model_.predict(self._target_name, table, () if quantiles is None else quantiles)
-        )
+        predicted = numbers_of(self.model_.predict(self._target_name, table, () if quantiles is None else quantiles))
         return predicted[:, 0] if quantiles is None else predicted[:, 1:]

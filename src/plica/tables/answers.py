@@ -19,7 +19,7 @@ from plica.files.kinds import Cell
 from plica.files.rows import Batch
 from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
-from plica.tables.model import Model
+from plica.tables.model import TEMPORAL, Model, widened
 from plica.tables.reading import naming_impossible
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MEAN = "mean"  # the name of the column of means
 _REFERENCE_ROWS, _REFERENCE_BATCH = 1000, 256
 _SHOWN = 20  # columns that a message names
-_TEMPORAL = ("date", "timestamp", "time")
 
 
 def batch_seed(seed: tuple[int, int]) -> int:
@@ -133,8 +132,9 @@ def cell_log_likelihoods(model: Model, x: torch.Tensor) -> torch.Tensor:
 class ComparableScore:
     """A score by which rows with different missing cells compare, as their log-likelihoods do not.
 
-    It is the sum of `cell_log_likelihoods` over the known cells of a row, less what each column has on the average, in
-    units of its standard deviation if cells were independent: about 0 for usual rows, and -3 for unusual ones. The mean
+    It is the sum of `cell_log_likelihoods` over the known cells of a row, less the means of their columns. Its unit is
+    the standard deviation that the sum would have of independent cells: it is about 0 for usual rows, and -3 for
+    unusual ones. The mean
     alone would not do: columns differ in scale, and it spreads more where fewer cells are known.
 
     Args:
@@ -172,11 +172,11 @@ class ComparableScore:
         return torch.where(is_known.any(dim=1), score, torch.nan)
 
 
-def variable_of(model: Model, name: str, where: str = "column ", advice: str = "") -> int:
+def variable_of(columns: Sequence[str], name: str, where: str = "column ", advice: str = "") -> int:
     """The variable of a column.
 
     Args:
-        model: The model.
+        columns: The names of the model's variables.
         name: The name of the column.
         where: The beginning of the message.
         advice: Its end.
@@ -184,7 +184,7 @@ def variable_of(model: Model, name: str, where: str = "column ", advice: str = "
     Raises:
         InputError: The model has no such column.
     """
-    names = [known.strip() for known in model.names]
+    names = [known.strip() for known in columns]
     if name.strip() not in names:
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
         raise InputError(f"{where}{name}: the model has no such column; it has {shown}{advice}")
@@ -291,13 +291,13 @@ def categories_of(model: Model, variable: int) -> tuple[Any, ...] | None:
 
 def _cells(model: Model, variable: int, numbers: Array, *, is_mean: bool = False) -> Sequence[Cell]:
     """Numbers of a variable as cells: dates as dates, the mean of counts and whole numbers with its decimals."""
-    numbers = numbers.astype(str).astype(np.float64) if numbers.dtype == np.float32 else numbers
+    numbers = widened(numbers)
     if model.encoding is None:
         cells: list[Cell] = numbers.tolist()
         return cells
     column = model.encoding.modelled[variable]
     numbers = bounded(column, numbers)
-    if column.kind in _TEMPORAL:
+    if column.kind in TEMPORAL:
         return decode(column, np.round(numbers))
     if is_mean:
         shifted: list[Cell] = (numbers + column.origin).tolist()

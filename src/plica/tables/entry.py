@@ -15,6 +15,7 @@ from plica.files.columns import is_missing
 from plica.files.datasets import Dataset, of_rows
 from plica.files.infer import MOST_CATEGORIES, MOST_CODES, ColumnRecord, check_records
 from plica.files.kinds import category_of
+from plica.tables.answers import variable_of
 from plica.tables.frame_of import as_frame
 from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.model import Model, open_model
@@ -24,8 +25,6 @@ from plica.tables.words import in_python_words
 
 if TYPE_CHECKING:
     from plica.learn.fit import Epoch
-
-_SHOWN = 20  # columns that a message names
 
 
 def fit(
@@ -76,7 +75,9 @@ def fit(
         table = of_rows(
             [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
         )
-        variable = None if target is None else _variable(table, target)
+        assert table.encoding is not None, "a table has an encoding"
+        names = [column.name for column in table.encoding.modelled]
+        variable = None if target is None else variable_of(names, target, "target ")
         return _fitted(
             table, frame, seed=seed, device=device, dtype=dtype, target=variable, on_epoch=on_epoch, chosen=chosen
         )
@@ -109,15 +110,6 @@ def _fitted(
     options = file_options(data, dtype, recipe, target)
     compiled.saved_with = {name: value for name, value in options.items() if name not in ("semiring", "dtype")}
     return TableModel(Model(compiled.eval(), data.encoding, None), frame.template(), recipe, result)
-
-
-def _variable(data: Dataset, name: str) -> int:
-    """The variable of a column by name."""
-    assert data.encoding is not None, "a table has an encoding"
-    names = [column.name.strip() for column in data.encoding.modelled]
-    if name.strip() not in names:
-        raise InputError(f"target={name!r}: the model has no such column; it has {', '.join(names[:_SHOWN])}")
-    return names.index(name.strip())
 
 
 def _of_types(frame: Frame, words: Sequence[str]) -> dict[str, ColumnRecord]:

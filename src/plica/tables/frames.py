@@ -140,11 +140,15 @@ _TYPES: Mapping[CellType, tuple[type, ...]] = {
 }
 
 
-def converter(present: Sequence[Any]) -> Callable[[Cell], Any]:
-    """A function that gives a new cell the type of the cells beside it: decimals, and time stamps at midnight.
+def converter(column: Sequence[Any]) -> Callable[[Cell], Any]:
+    """A function that gives a new cell the type of the cells of its column: decimals, and time stamps at midnight.
 
     It is no local function, so that models with it can be pickled.
+
+    Args:
+        column: The cells; None is missing.
     """
+    present = [cell for cell in column if cell is not None]
     if present and all(isinstance(cell, decimal.Decimal) for cell in present):
         digits = min(exponent if isinstance(exponent := cell.as_tuple().exponent, int) else 0 for cell in present)
         return partial(_as_decimal, decimal.Decimal(1).scaleb(min(digits, 0)))

@@ -14,7 +14,7 @@ import numpy as np
 from plica.files.columns import Form
 from plica.files.dates import Format
 from plica.files.numbers import reader
-from plica.tables.model import Model, shortened
+from plica.tables.model import TEMPORAL, Model, shortened
 
 if TYPE_CHECKING:
     from plica.files.rows import Batch, RowFile
@@ -120,4 +120,4 @@ def _has_digits(model: Model, variable: int, stored: Any, rows: "RowFile") -> bo
     if model.encoding is None or not rows.stored or stored not in (int, float):
         return False
     column = model.encoding.modelled[variable]
-    return column.kind in ("date", "timestamp", "time") and Format.of(column.format).is_digits
+    return column.kind in TEMPORAL and Format.of(column.format).is_digits

@@ -65,13 +65,12 @@ class LibraryFrame(Frame):
             self._type(column.dtype, cells) if typed else None
             for column, cells in zip(columns, self._cells, strict=True)
         )
+        self._categories = [self._categories_of(column) for column in columns]
         self._converters = [
-            partial(
-                _as_category, {str(category_of(category)): category for category in self.categories(position) or ()}
-            )
-            if self.categories(position) is not None
-            else converter([cell for cell in cells if cell is not None])
-            for position, cells in enumerate(self._cells)
+            converter(cells)
+            if categories is None
+            else partial(_as_category, {str(category_of(category)): category for category in categories})
+            for cells, categories in zip(self._cells, self._categories, strict=True)
         ]
 
     @property
@@ -103,7 +102,9 @@ class LibraryFrame(Frame):
 
     def categories(self, position: int) -> tuple[Any, ...] | None:
         """See `Frame.categories`."""
-        series = list(self._frame.iter_columns())[position]
+        return self._categories[position]
+
+    def _categories_of(self, series: Any) -> tuple[Any, ...] | None:
         if series.dtype not in (self._nw.Categorical, self._nw.Enum):
             return None
         if self._nw.dependencies.is_polars_series(series.to_native()) and series.dtype != self._nw.Enum:
@@ -161,12 +162,12 @@ class LibraryFrame(Frame):
     def made(self, columns: Mapping[str, Sequence[Cell] | Array], *, like: bool = False) -> Any:
         """See `Frame.made`."""
         nw, implementation = self._nw, self._frame.implementation
-        series = []
+        series, own = [], list(self._frame.iter_columns())
         for name, cells in columns.items():
             if like and self._typed:
                 assert self.names is not None, "a frame has names"
                 position = self.names.index(name.strip())
-                series.append(self._like(position, [self._converters[position](cell) for cell in cells]))
+                series.append(self._like(own[position], [self._converters[position](cell) for cell in cells]))
             else:
                 values = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
                 is_real = isinstance(cells, np.ndarray) or (values and isinstance(values[0], float))
@@ -183,16 +184,15 @@ class LibraryFrame(Frame):
         empty._frame, empty._cells, empty.num_rows = self._frame[:0], [[] for _ in self._keys], 0
         return empty
 
-    def _like(self, position: int, values: Sequence[Any]) -> Any:
-        """A column of the type of this frame's column at a position."""
-        nw, column = self._nw, list(self._frame.iter_columns())[position]
-        native = column.to_native()
+    def _like(self, column: Any, values: Sequence[Any]) -> Any:
+        """Values as a column of the type of one of this frame."""
+        nw, native = self._nw, column.to_native()
         if nw.dependencies.is_pandas_like_series(native):
             return nw.from_native(
                 _replaced_in_pandas(_blank_in_pandas(native, len(values)), np.ones(len(values), dtype=bool), values),
                 series_only=True,
             )
-        return self._series(self._keys[position], values, column)
+        return self._series(column.name, values, column)
 
 
 def _as_category(categories: Mapping[str, Any], cell: Cell) -> Any:

@@ -1,7 +1,6 @@
 """A trained model: it reads rows of files and frames, and turns numbers into rows, a batch at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from plica.errors import InputError
 from plica.files.columns import Form, decode, rounded, type_of
 from plica.files.encoding import Encoding, read_numbers
 from plica.files.kinds import KINDS, Cell, TableColumn
-from plica.files.rows import Batch, RowFile, open_rows
+from plica.files.rows import Batch, RowFile
 from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
 from plica.symbolic.domains import outside
@@ -20,6 +19,8 @@ from plica.tables.build import find_device
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
+
+TEMPORAL = ("date", "timestamp", "time")  # kinds of columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +53,6 @@ class Model:
         """The number of columns of a row."""
         return len(column_domains(self.circuit.symbolic))
 
-    @contextmanager
-    def reading(self, path: Path, key: str | None = None, delimiter: str | None = None) -> Iterator[RowFile]:
-        """A file of rows of this model."""
-        with open_rows(path, key=key, named=self.encoding is not None, delimiter=delimiter) as rows:
-            yield rows
-
     def reader(
         self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None, unread: str | None = None
     ) -> Callable[[Batch], Array]:
@@ -71,11 +66,10 @@ class Model:
         Raises:
             InputError: The file has other columns; a cell does not fit its column.
         """
-        if self.encoding is None and rows.width != self.width:
+        domains, counted = column_domains(self.circuit.symbolic), self.encoding is None
+        if counted and rows.width != self.width:
             raise InputError(f"{rows.source}: found rows of {rows.width} values, expected {self.width}")
         encoded = read_numbers if self.encoding is None else self.encoding.reader(rows, unknown=unknown, unread=unread)
-        counted = self.encoding is None
-        domains = column_domains(self.circuit.symbolic)
 
         def read(batch: Batch) -> Array:
             x = encoded(batch)

@@ -25,7 +25,7 @@ from plica.tables.frames import SOURCE, Changes, Frame, column_type, converter, 
 
 def with_changes(column: Any, rows: Array, mask: Array, cells: Sequence[Cell]) -> Any:
     """Rows of a list or an array with some cells replaced; an array that cannot hold them becomes one of objects."""
-    convert = converter([cell for cell in listed(column) if cell is not None])
+    convert = converter(listed(column))
     if not isinstance(column, np.ndarray):
         result = [column[row] for row in rows.tolist()]
         for position, cell in zip(np.flatnonzero(mask).tolist(), cells, strict=True):
@@ -74,7 +74,7 @@ class ColumnsFrame(Frame):
         self.num_rows = len(self._columns[0])
         self._cells = [listed(column) for column in self._columns]
         self.types = tuple(column_type(cells) for cells in self._cells)
-        self._converters = [converter([cell for cell in cells if cell is not None]) for cells in self._cells]
+        self._converters = [converter(cells) for cells in self._cells]
 
     def _list(self, column: Any) -> Sequence[Any]:
         if isinstance(column, str | bytes) or not hasattr(column, "__iter__"):

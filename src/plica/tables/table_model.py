@@ -9,6 +9,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import is_not
 from typing import TYPE_CHECKING, Any, Literal
@@ -110,8 +111,8 @@ class TableModel:
         from plica.queries import log_likelihood
 
         scores = []
-        with torch.no_grad(), in_python_words():
-            for _, x in self._batches(FrameRows(as_frame(rows)), batch, unknown):
+        with torch.no_grad(), self._reading(FrameRows(as_frame(rows)), batch, unknown) as batches:
+            for _, x in batches:
                 value = self._comparable(x) if comparable else log_likelihood(self.circuit, x)
                 scores.append(as_array(value).astype(np.float64))
         return np.concatenate([np.zeros(0), *scores])
@@ -128,11 +129,8 @@ class TableModel:
             InputError: As for `score`.
         """
         frame = as_frame(rows)
-        with in_python_words():
-            parts = [
-                as_array(-answers.cell_log_likelihoods(self._model, x))
-                for _, x in self._batches(FrameRows(frame), batch, unknown)
-            ]
+        with self._reading(FrameRows(frame), batch, unknown) as batches:
+            parts = [as_array(-answers.cell_log_likelihoods(self._model, x)) for _, x in batches]
         surprises = np.concatenate([np.zeros((0, self._model.width)), *parts])
         return frame.made(dict(zip(self._model.names, surprises.T, strict=True)))
 
@@ -166,10 +164,10 @@ class TableModel:
             raise InputError(f"method={method!r}: expected one of {', '.join(answers.FILLERS)}")
         frame, filler, seed = as_frame(rows), answers.FILLERS[method], checked_seed("complete", seed)
         table = FrameRows(frame)
-        with in_python_words():
+        with self._reading(table, batch, unknown) as batches:
             layout = Layout.of(self._model, table, "number" if frame.is_numbers else "typed", verbatim=True)
             parts = []
-            for number, (part, x) in enumerate(self._batches(table, batch, unknown)):
+            for number, (part, x) in enumerate(batches):
                 with naming_impossible(self._model, part, x):
                     filled = as_array(filler(self._model, x, batch_seed((seed, number))))
                 parts.append((part.cells, layout.completed(part, as_array(x), filled)))
@@ -206,12 +204,11 @@ class TableModel:
             return self._drawn(int(n), seed, batch)
         frame = as_frame(given)
         table = FrameRows(frame)
-        with in_python_words():
+        with self._reading(table, batch, unknown) as batches:
             layout = Layout.of(self._model, table, "number" if frame.is_numbers else "typed", verbatim=True)
-            filled = answers.completions(self._model, self._batches(table, batch, unknown), int(n), seed)
             parts = [
                 (part.cells, layout.completed(part, as_array(x), as_array(rows), keep=False))
-                for part, x, rows in filled
+                for part, x, rows in answers.completions(self._model, batches, int(n), seed)
             ]
         return _changed(frame, layout, np.repeat(np.arange(frame.num_rows), n), parts)
 
@@ -255,11 +252,12 @@ class TableModel:
         Raises:
             InputError: The model has no such column, or as for `complete`.
         """
-        variable = answers.variable_of(self._model, str(column))
+        variable = answers.variable_of(self._model.names, str(column))
         frame = as_frame(rows)
-        with in_python_words():
+        unread = self._model.names[variable]
+        with self._reading(FrameRows(frame), batch, unknown, unread=unread) as batches:
             names, parts = answers.prediction_names(self._model, variable, quantiles), []
-            for part, x in self._batches(FrameRows(frame), batch, unknown, unread=self._model.names[variable]):
+            for part, x in batches:
                 with naming_impossible(self._model, part, x):
                     parts.append(answers.predict(self._model, x, variable, quantiles))
         types = answers.prediction_types(self._model, variable, quantiles)
@@ -310,20 +308,26 @@ class TableModel:
 
         save(self.circuit, path)
 
-    def _batches(
+    @contextmanager
+    def _reading(
         self, rows: FrameRows, size: int, unknown: str, *, unread: str | None = None
-    ) -> Iterator[tuple[Batch, torch.Tensor]]:
+    ) -> Iterator[Iterator[tuple[Batch, torch.Tensor]]]:
+        """The batches of a table; after the block a warning counts categories that were read as missing.
+
+        Errors within the block name arguments in place of options.
+        """
         if unknown not in ("missing", "error"):
             raise InputError(f"unknown={unknown!r}: expected 'missing' or 'error'")
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise DTypeError(f"batch: expected a number of rows, 1 or more, {found(size)}")
         counted = Unknown(SOURCE)
-        yield from read_batches(
-            self._model, rows, int(size), unknown=counted if unknown == "missing" else None, unread=unread
-        )
+        with in_python_words():
+            yield read_batches(
+                self._model, rows, int(size), unknown=counted if unknown == "missing" else None, unread=unread
+            )
         message = counted.message('unknown="error"')
         if message is not None:
-            warnings.warn(message, stacklevel=3)
+            warnings.warn(message, stacklevel=4)  # at the call of the user, above contextlib and a method
 
 
 def _changed(frame: Frame, layout: Layout, rows: Array, parts: Sequence[tuple[Array, Array]]) -> Any:

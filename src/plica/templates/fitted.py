@@ -1,6 +1,6 @@
 """Input layers whose units start from clusters of rows.
 
-Layers of states start from counts. Densities start where the rows of a unit lie: each unit is made of its rows as
+Layers of states start from counts. Densities start where the rows of a unit lie. Each unit is made of its rows as
 templates make it of a column, and takes the middle instead of random draws.
 
 >>> import numpy as np
@@ -72,7 +72,7 @@ class ColumnStart:
     whole: InputLayer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.whole = self._made(self.setting, self.values, 1)
+        self.whole = self._made(self.values, 1)
         if not callable(self.setting):  # each unit has what follows from all rows, such as the number of categories
             distribution = DISTRIBUTIONS[self.setting["name"]]
             keys = () if distribution.settings is None else tuple(distribution.settings(1))
@@ -94,28 +94,31 @@ class ColumnStart:
         known = ~np.isnan(values)
         logits = self.whole.params.get("logits")
         if logits is not None and type(self.whole) in _LOGITS and _is_drawn(logits):
-            layer = self._made(self.setting, self.values, units)
+            layer = self._made(self.values, units)
             counted = _LOGITS[type(self.whole)](layer, values[known], labels[known], self._known(), self.pseudocount)
             return layer.with_params({**layer.params, "logits": counted})
-        parts = [self._of_rows(values[labels == unit]) for unit in range(units)] if not callable(self.setting) else []
+        parts: list[InputLayer] = []
+        if not callable(self.setting):
+            imaginary = self._imaginary()
+            parts = [self._made(np.concatenate([values[labels == unit], imaginary]), 1) for unit in range(units)]
         if units == 1 and not parts:
             parts = [self.whole]
         if not parts or not all(parameter.shape[:1] == (1,) for part in parts for parameter in part.params.values()):
-            return self._made(self.setting, self.values, units)
+            return self._made(self.values, units)
         params = {name: _stacked([part.params[name] for part in parts]) for name in parts[0].params}
         return type(parts[0])(**{**parts[0].config, "num_output_units": units}, **params)
 
     def _known(self) -> Array:
         return self.values[~np.isnan(self.values)]
 
-    def _of_rows(self, values: Array) -> InputLayer:
-        """A layer of one unit, made of some values and of the imaginary rows."""
+    def _imaginary(self) -> Array:
+        """The imaginary rows of each unit of a density."""
         known = self._known()
         ends = np.quantile(known, _MIDDLE, method="nearest") if known.size else known
-        return self._made(self.setting, np.concatenate([values, np.repeat(ends, math.ceil(self.pseudocount))]), 1)
+        return np.repeat(ends, math.ceil(self.pseudocount))
 
-    def _made(self, setting: InputSetting, values: Array, units: int) -> InputLayer:
-        (factory,) = column_factories(self.owner, [setting], 1, values[:, None])
+    def _made(self, values: Array, units: int) -> InputLayer:
+        (factory,) = column_factories(self.owner, [self.setting], 1, values[:, None])
         return factory(Scope([self.column]), units)
 
 

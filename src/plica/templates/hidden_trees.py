@@ -134,13 +134,6 @@ def hclt(
     return hidden_trees(trees, inputs_of_trees, num_classes=num_classes, weight_factory=weights)
 
 
-def hidden_tree(
-    tree: Array, inputs: Sequence[InputLayer], *, num_classes: int = 1, weight_factory: ParameterFactory | None = None
-) -> Circuit:
-    """The circuit of hidden states that form a tree: `hidden_trees` of one."""
-    return hidden_trees([tree], [inputs], num_classes=num_classes, weight_factory=weight_factory)
-
-
 def hidden_trees(
     trees: Sequence[Array],
     inputs: Sequence[Sequence[InputLayer]],

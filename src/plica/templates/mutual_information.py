@@ -174,8 +174,8 @@ def information_above_chance(codes: Codes, *, pseudocount: float = 0.0, chunk_si
     """Mutual information less what independent columns show by chance; below 0 where it shows less.
 
     Of n rows, I of two independent columns of k and m states has the law of chi-squared / 2n, of (k - 1)(m - 1) degrees
-    of freedom. Its 95 % quantile q is taken off as log(1 + q), so that pairs of many states, or of few rows that know
-    both, do not look dependent by chance. The logarithm is about q where q is small; elsewhere I grows no faster.
+    of freedom. Its 95 % quantile q is taken off as log(1 + q). So pairs of many states, or of few rows that know both,
+    do not look dependent by chance. The logarithm is about q where q is small; elsewhere I grows no faster.
 
     Args:
         codes: The columns.

@@ -1,8 +1,8 @@
 """Categorical input layers of ordered states: probabilities start from data, and near states move together.
 
 A pixel of 256 values has too few rows for each value and unit to be learned alone. Here the logits of a unit are
-`m + W K`: m the logarithms of how often the variable has each value, smoothed; W `(units, states)` learned, from small
-normal draws; and K a constant kernel, a sum of bumps of several widths and one weight. So a step by one value moves its
+`m + W K`. m are the logarithms of the variable's smoothed shares of values. W `(units, states)` is learned, from small
+normal draws. K is a constant kernel, a sum of bumps of several widths and one weight. So a step by one value moves its
 neighbours too. The first and the last value move alone: they collect what is darker or brighter than an image can show.
 
 Source: the kernel is one for densities of ordered categories, as of Aitchison and Aitken, "Multivariate binary

@@ -85,8 +85,9 @@ def test_statistics_of_a_state_are_on_the_device_of_the_model(learner):
     resumed = learner.training(model, Plan(40, 2, 1))
     model.leaves.to("meta")
     resumed.load_state_dict(state)
-    tensors = [numbers for group in resumed._statistics.groups for numbers in group.values()]
-    assert {str(tensor.device) for tensor in [*tensors, resumed._statistics.log_likelihood]} == {"meta"}
+    statistics = resumed._maximization.statistics
+    tensors = [numbers for group in statistics.groups for numbers in group.values()]
+    assert {str(tensor.device) for tensor in [*tensors, statistics.log_likelihood]} == {"meta"}
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.name)

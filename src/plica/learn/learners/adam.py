@@ -86,7 +86,7 @@ class Adam(Learner):
             raise DTypeError(f"Adam: schedule must be a name or a function, {found(self.schedule)}")
 
     def training(self, model: nn.Module, plan: Plan) -> AdamTraining:
-        """What trains a model.
+        """The training of a model.
 
         Raises:
             UnsupportedError: There are pseudocounts, and a weight of the model is not normalized by a softmax.

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
-from torch import Tensor, nn
+from torch import nn
 
-from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
-from plica.learn.learners.maximization import Maximization, check_number, mean_log_likelihood
+from plica.learn.learners.maximization import Maximization, check_number
+from plica.learn.learners.stepwise_em import StepwiseTraining
 
-_RATE = 0.05  # of Adam, for leaves without a closed form
 _FIRST_SHARE = 0.5  # of the first batches in the statistics
 
 
@@ -25,11 +24,11 @@ _FIRST_SHARE = 0.5  # of the first batches in the statistics
 class Anemone(Learner):
     """Over-relaxed expectation maximization on batches: of these learners the fastest for hidden trees.
 
-    Each batch moves the statistics per row, `s = m s + (1 - m) s_batch`. With w the shares that make `s` most likely,
-    weights and states move along `log w_new = log w_old + a (log w - log w_old)`, normalized: a proximal step, in
-    which a = 1 is the update of expectation maximization. `a` falls from `step` to 1, and `1 - m` from 0.5 to
-    `1 - momentum`, both in equal ratios over all steps that were planned. Numbers of other distributions take a = 1,
-    and leaves without a closed form a step of Adam.
+    Each batch moves the statistics per row, `s = m s + (1 - m) s_batch`, as of `StepwiseEM`. Be w the shares that make
+    `s` most likely: weights and states become `log w_old + a (log w - log w_old)` in logarithms, normalized. That is a
+    proximal step; with a = 1 it is the update of expectation maximization. `a` falls from `step` to 1, and `1 - m` from
+    0.5 to `1 - momentum`, both in equal ratios over all steps that were planned. Numbers of other distributions take
+    a = 1, and leaves without a closed form a step of Adam.
 
     Args:
         step: `a` at the start, at least 1 and below 2, where expectation maximization no longer converges.
@@ -57,41 +56,6 @@ class Anemone(Learner):
             object.__setattr__(self, name, value)
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
-        """What trains a model."""
-        return _Training(self, Maximization(model, plan, _RATE), plan)
-
-
-@final
-class _Training(Training):
-    """The statistics per row so far, and the number of steps."""
-
-    def __init__(self, learner: Anemone, maximization: Maximization, plan: Plan) -> None:
-        self._learner, self._maximization, self._plan = learner, maximization, plan
-        self._statistics: Statistics | None = None
-        self._number = 0
-
-    def step(self, batch: Tensor) -> Tensor:
-        expectation, learner = self._maximization.expectation, self._learner
-        statistics = expectation.of(batch, wide=False)
-        self._maximization.step_rest(statistics)
-        per_row = statistics.scaled(1.0 / len(batch))
-        part = min(self._number / max(1, self._plan.epochs * self._plan.steps_per_epoch - 1), 1.0)
-        share = _FIRST_SHARE * ((1.0 - learner.momentum) / _FIRST_SHARE) ** part
-        self._statistics = per_row if self._statistics is None else self._statistics.moved_to(per_row, share)
-        pseudocount = learner.pseudocount / max(1, self._plan.num_rows)
-        expectation.maximize(self._statistics, pseudocount, step=learner.step ** (1.0 - part))
-        self._number += 1
-        return mean_log_likelihood(statistics)
-
-    def end_epoch(self) -> None:
-        """Nothing is left to do."""
-
-    def state_dict(self) -> dict[str, Any]:
-        counted = None if self._statistics is None else self._statistics.state()
-        return {"number": self._number, "statistics": counted, "rest": self._maximization.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
-        self._number = state["number"]
-        self._maximization.load_state_dict(state["rest"])
+        """The training of a model."""
+        shares = (_FIRST_SHARE, 1.0 - self.momentum)
+        return StepwiseTraining(Maximization(model, plan), plan, self.pseudocount, shares, self.step)

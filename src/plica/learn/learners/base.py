@@ -71,7 +71,7 @@ class Learner(ABC):
 
     @abstractmethod
     def training(self, model: nn.Module, plan: Plan) -> Training:
-        """What trains a model.
+        """The training of a model.
 
         Raises:
             UnsupportedError: The learner cannot train the model; the message names the layer and the reason.

@@ -13,12 +13,9 @@ from torch import Tensor, nn
 
 from plica.arguments import flag
 from plica.learn.conditional import conditional_statistics, within_reach
-from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
-from plica.learn.learners.maximization import Maximization, check_number, mean_log_likelihood
+from plica.learn.learners.maximization import Maximization, check_number
 from plica.learn.predicting import Predicting
-
-_RATE = 0.05  # of Adam, for leaves without a closed form
 
 
 @final
@@ -35,9 +32,9 @@ class FullEM(Learner):
         pseudocount: Imaginary rows for each distribution: spread evenly over states and over terms of sums; of numbers,
             with the variance of the whole layer. They keep probabilities above 0 and covariances invertible. Vectors
             of V normal variables get V / 2 to 2 V times as many for their covariances, like those within the units of
-            the layer, and variances of at least a thousandth of the layer's.
-        apart: Whether each term of the output's sum learns all rows by itself, as a circuit of its own, so that the sum
-            is the average of an ensemble; else terms share the rows, as those of a mixture do.
+            the layer. Their variances are at least a thousandth of the layer's.
+        apart: Whether each term of the output's sum learns all rows by itself, so that the sum is the average of an
+            ensemble. Else terms share the rows, as those of a mixture do.
 
     Raises:
         InputError: The pseudocount is below 0.
@@ -56,10 +53,10 @@ class FullEM(Learner):
         flag("FullEM", "apart", self.apart)
 
     def training(self, model: nn.Module, plan: Plan) -> Training:
-        """What trains a model."""
+        """The training of a model."""
         predicting = model if isinstance(model, Predicting) else None
         circuit = model if predicting is None else predicting.model
-        return _Training(Maximization(circuit, plan, _RATE, apart=self.apart), self.pseudocount, predicting)
+        return _Training(Maximization(circuit, plan, apart=self.apart), self.pseudocount, predicting)
 
 
 @final
@@ -68,31 +65,28 @@ class _Training(Training):
 
     def __init__(self, maximization: Maximization, pseudocount: float, predicting: Predicting | None) -> None:
         self._maximization, self._pseudocount, self._predicting = maximization, pseudocount, predicting
-        self._statistics: Statistics | None = None
 
     def step(self, batch: Tensor) -> Tensor:
-        expectation = self._maximization.expectation
+        maximization = self._maximization
         if self._predicting is None:
-            statistics = expectation.of(batch)
+            statistics = maximization.expectation.of(batch)
         else:
-            statistics = conditional_statistics(expectation, self._predicting, batch)
-        self._maximization.step_rest(statistics)
-        self._statistics = statistics if self._statistics is None else self._statistics + statistics
-        return mean_log_likelihood(statistics)
+            statistics = conditional_statistics(maximization.expectation, self._predicting, batch)
+        maximization.step_rest(statistics)
+        before = maximization.statistics
+        maximization.statistics = statistics if before is None else before + statistics
+        return statistics.log_likelihood / statistics.num_rows
 
     def end_epoch(self) -> None:
-        if self._statistics is not None:
-            expectation, statistics = self._maximization.expectation, self._statistics
+        expectation, statistics = self._maximization.expectation, self._maximization.statistics
+        if statistics is not None:
             if self._predicting is not None:
                 statistics = within_reach(expectation, statistics)
             expectation.maximize(statistics, self._pseudocount)
-        self._statistics = None
+        self._maximization.statistics = None
 
     def state_dict(self) -> dict[str, Any]:
-        counted = None if self._statistics is None else self._statistics.state()
-        return {"statistics": counted, "rest": self._maximization.state_dict()}
+        return self._maximization.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
-        self._maximization.load_state_dict(state["rest"])
+        self._maximization.load_state_dict(state)

@@ -8,12 +8,17 @@ from numbers import Real
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+from torch.optim import Adam
+from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from plica.arguments import shown
 from plica.errors import InputError, UnsupportedError
 from plica.learn.expectation import Expectation, Statistics
+from plica.learn.graphs import Tensors
 from plica.learn.learners.base import Plan
+
+_RATE = 0.05  # of Adam at the start, for leaves without a closed form
 
 
 def check_number(
@@ -51,38 +56,43 @@ def check_number(
 class Maximization:
     """The steps of expectation maximization for one model; leaves without a closed form take steps of Adam.
 
+    Adam's rate falls to zero along a half cosine.
+
     Args:
         model: The model.
         plan: How long it learns.
-        rate: Adam's rate at the start, which falls to zero along a half cosine.
         apart: Whether each term of the output's sum learns as a circuit of its own.
+
+    Attributes:
+        expectation: The expected statistics of its rows.
+        statistics: What the learner has gathered so far; None before its first rows.
 
     Raises:
         UnsupportedError: The model has no expected counts, or no leaf with a closed form.
     """
 
-    def __init__(self, model: nn.Module, plan: Plan, rate: float, *, apart: bool = False) -> None:
+    def __init__(self, model: nn.Module, plan: Plan, *, apart: bool = False) -> None:
         self.expectation = Expectation(model, apart=apart)
+        self.statistics: Statistics | None = None
         if not self.expectation.groups:
             raise UnsupportedError(
-                f"expectation maximization has no closed form for any leaf of the model; {self.reasons()}; learn it by "
-                "Adam"
+                f"expectation maximization has no closed form for any leaf of the model; {self._reasons()}; learn it "
+                "by Adam"
             )
-        tensors = [self._tensor(leaf) for leaf in self.expectation.rest]
-        self._distinct = list(dict.fromkeys(tensors))
-        self._adam = torch.optim.Adam(self._distinct, lr=rate) if self._distinct else None
-        steps = max(1, plan.epochs * plan.steps_per_epoch)
-        self._schedule = (
-            torch.optim.lr_scheduler.CosineAnnealingLR(self._adam, steps) if self._adam is not None else None
-        )
+        leaves, tensors = self.expectation.model.leaves, Tensors(model)
+        places = {leaf: tensors.place(leaf) for leaf in self.expectation.rest}
+        self._places: dict[Any, tuple[Any, int]] = {
+            leaf: (getattr(leaves, name), fold) for leaf, (name, fold) in places.items()
+        }
+        self._tensors = list(dict.fromkeys(tensor for tensor, _ in self._places.values()))
+        self._schedule: CosineAnnealingLR | None = None
+        if self._tensors:
+            self._schedule = CosineAnnealingLR(
+                Adam(self._tensors, lr=_RATE), max(1, plan.epochs * plan.steps_per_epoch)
+            )
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        return self.expectation.model.leaves.device
-
-    def reasons(self) -> str:
-        """Why layers have no closed form, the first few."""
+    def _reasons(self) -> str:
+        """Why layers have no closed form, the first two."""
         circuit = self.expectation.model.symbolic
         refused = list(self.expectation.sites.refused.items())
         if not refused:
@@ -91,41 +101,31 @@ class Maximization:
 
     def step_rest(self, statistics: Statistics) -> None:
         """One step of Adam on the leaves without a closed form."""
-        if self._adam is None or self._schedule is None:
+        if self._schedule is None:
             return
         with torch.no_grad():
-            for tensor in self._distinct:
+            for tensor in self._tensors:
                 tensor.grad = torch.zeros_like(tensor)
             for leaf, gradient in statistics.gradients.items():
-                tensor, fold = self._place(leaf)
-                tensor.grad[fold] -= gradient / statistics.num_rows  # type: ignore[index]  # set above
-        self._adam.step()
+                tensor, fold = self._places[leaf]
+                tensor.grad[fold] -= gradient / statistics.num_rows
+        self._schedule.optimizer.step()
         self._schedule.step()
-        for tensor in self._distinct:
-            tensor.grad = None
+        self._schedule.optimizer.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of Adam and of its schedule; empty without them."""
-        if self._adam is None or self._schedule is None:
-            return {}
-        return {"adam": self._adam.state_dict(), "schedule": self._schedule.state_dict()}
+        """The statistics, and the states of Adam and of its schedule; without Adam no states."""
+        counted = None if self.statistics is None else self.statistics.state()
+        rest: dict[str, Any] = {}
+        if self._schedule is not None:
+            rest = {"adam": self._schedule.optimizer.state_dict(), "schedule": self._schedule.state_dict()}
+        return {"statistics": counted, "rest": rest}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        if self._adam is not None and self._schedule is not None:
-            self._adam.load_state_dict(state["adam"])
-            self._schedule.load_state_dict(state["schedule"])
-
-    def _place(self, leaf: Any) -> tuple[Tensor, int]:
-        for name, folded in self.expectation.model.leaves.attributes():
-            if leaf in folded.members:
-                return getattr(self.expectation.model.leaves, name), folded.members.index(leaf)
-        raise AssertionError("a leaf of the model")
-
-    def _tensor(self, leaf: Any) -> Tensor:
-        return self._place(leaf)[0]
-
-
-def mean_log_likelihood(statistics: Statistics) -> Tensor:
-    """The mean of the log-likelihoods of the rows, of shape `()`."""
-    return statistics.log_likelihood / statistics.num_rows
+        counted, rest = state["statistics"], state["rest"]
+        device = self.expectation.model.leaves.device
+        self.statistics = None if counted is None else Statistics.of_state(counted, device)
+        if self._schedule is not None:
+            self._schedule.optimizer.load_state_dict(rest["adam"])
+            self._schedule.load_state_dict(rest["schedule"])

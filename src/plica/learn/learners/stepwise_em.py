@@ -11,11 +11,8 @@ from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
-from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
-from plica.learn.learners.maximization import Maximization, check_number, mean_log_likelihood
-
-_RATE = 0.05  # of Adam, for leaves without a closed form
+from plica.learn.learners.maximization import Maximization, check_number
 
 
 @final
@@ -50,49 +47,57 @@ class StepwiseEM(Learner):
             object.__setattr__(self, name, share)
         object.__setattr__(self, "pseudocount", check_number("StepwiseEM", "pseudocount", self.pseudocount))
 
-    def share(self, step: int, steps: int) -> float:
-        """The share of step number `step`, counted from 0, of so many steps."""
-        part = min(step / max(1, steps - 1), 1.0)
-        return float(self.start * (self.end / self.start) ** part)
-
     def training(self, model: nn.Module, plan: Plan) -> Training:
-        """What trains a model."""
-        return _Training(self, Maximization(model, plan, _RATE), plan)
+        """The training of a model."""
+        return StepwiseTraining(Maximization(model, plan), plan, self.pseudocount, (self.start, self.end))
 
 
 @final
-class _Training(Training):
-    """The statistics per row so far, and the number of steps."""
+class StepwiseTraining(Training):
+    """Replaces a share of the statistics per row by those of each batch, and learns what they say.
 
-    def __init__(self, learner: StepwiseEM, maximization: Maximization, plan: Plan) -> None:
-        self._learner, self._maximization, self._plan = learner, maximization, plan
-        self._statistics: Statistics | None = None
+    Args:
+        maximization: The steps for the model.
+        plan: How long it learns.
+        pseudocount: Imaginary rows for each distribution beside all rows of an epoch.
+        shares: The share at the first step and at the last.
+        length: The length of the first step, as of `Expectation.maximize`; it falls to 1 in equal ratios.
+    """
+
+    def __init__(
+        self,
+        maximization: Maximization,
+        plan: Plan,
+        pseudocount: float,
+        shares: tuple[float, float],
+        length: float = 1.0,
+    ) -> None:
+        self._maximization, self._shares, self._length = maximization, shares, length
+        self._pseudocount = pseudocount / max(1, plan.num_rows)
+        self._last = max(1, plan.epochs * plan.steps_per_epoch - 1)
         self._step = 0
 
     def step(self, batch: Tensor) -> Tensor:
-        expectation = self._maximization.expectation
-        statistics = expectation.of(batch, wide=False)
-        self._maximization.step_rest(statistics)
-        per_row = statistics.scaled(1.0 / len(batch))
-        steps = self._plan.epochs * self._plan.steps_per_epoch
-        share = self._learner.share(self._step, steps)
-        if self._statistics is None:
-            self._statistics = per_row
-        else:
-            self._statistics = self._statistics.moved_to(per_row, share)
-        expectation.maximize(self._statistics, self._learner.pseudocount / max(1, self._plan.num_rows))
+        """See `Training.step`."""
+        maximization, (first, last) = self._maximization, self._shares
+        statistics = maximization.expectation.of(batch, wide=False)
+        maximization.step_rest(statistics)
+        part = min(self._step / self._last, 1.0)
+        per_row, before = statistics.scaled(1.0 / len(batch)), maximization.statistics
+        now = per_row if before is None else before.moved_to(per_row, first * (last / first) ** part)
+        maximization.expectation.maximize(now, self._pseudocount, self._length ** (1.0 - part))
+        maximization.statistics = now
         self._step += 1
-        return mean_log_likelihood(statistics)
+        return statistics.log_likelihood / statistics.num_rows
 
     def end_epoch(self) -> None:
         """Nothing is left to do."""
 
     def state_dict(self) -> dict[str, Any]:
-        counted = None if self._statistics is None else self._statistics.state()
-        return {"step": self._step, "statistics": counted, "rest": self._maximization.state_dict()}
+        """The number of steps, and the state of `maximization`."""
+        return {"step": self._step, **self._maximization.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
+        """Go on from a state."""
         self._step = state["step"]
-        self._maximization.load_state_dict(state["rest"])
+        self._maximization.load_state_dict(state)
