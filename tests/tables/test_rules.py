@@ -57,7 +57,7 @@ def test_images(
         (119, 10, [(8, 4, "clusters"), (8, 4, "data")]),
         (120, 10, [(16, 8, "clusters"), (16, 8, "data")]),
         (499, 10, [(16, 8, "clusters"), (16, 8, "data")]),
-        (500, 10, [(64, 1, "data")]),
+        (500, 10, [(32, 2, "clusters"), (64, 1, "data")]),
     ],
 )
 def test_rows_for_each_column_choose_hidden_trees(rows, columns, expected) -> None:
@@ -74,10 +74,22 @@ def test_other_data_has_other_structures() -> None:
 
 def test_what_is_chosen_is_no_longer_tried() -> None:
     (recipe,) = candidates(bits(30, 10), trees=3, start="clusters", units=None)
-    assert (recipe.trees, recipe.units) == (3, 8)
+    assert (recipe.trees, recipe.members) == (3, (8, 8, 8))
     assert str(recipe) == (
-        "units 8, trees 3, start clusters, learner adam, lr 0.1, pseudocount 0.3, epochs 15, batch 50"
+        "units 8 + 8 + 8, trees 3, start clusters, learner adam:apart=true, lr 0.1, pseudocount 0.3, epochs 12, "
+        "batch 50"
     )
+
+
+@pytest.mark.parametrize("rows", [19, 30, 120, 600])
+def test_who_chooses_states_or_the_learner_or_predicts_gets_one_model(rows: int) -> None:
+    for chosen in ({"units": 5}, {"learner": "full-em"}, {"target": 0}):
+        for recipe in candidates(bits(rows, 10), **chosen):
+            assert not recipe.members
+            assert "apart" not in recipe.learner
+    for members, learner in {(3, 4): "adam:apart=true", (): "adam"}.items():
+        for recipe in candidates(bits(rows, 10), members=members):
+            assert (recipe.members, recipe.learner) == (members, learner)
 
 
 def test_rates_of_the_rule_are_not_those_of_another_learner() -> None:
@@ -119,7 +131,7 @@ def test_validation_rows_choose(monkeypatch, scores, best) -> None:
 
 def test_a_single_recipe_is_not_tried_and_an_interrupt_ends_trials(monkeypatch) -> None:
     tried = _scored(monkeypatch, -1.0, interrupted=True)
-    assert trials.decide(bits(600, 4), seed=0, dtype="float32").trees == 1
+    assert trials.decide(bits(600, 4), seed=0, dtype="float32", structure="linear-tree").trees == 1
     assert not tried
     with pytest.raises(KeyboardInterrupt):
         trials.decide(bits(30, 10), seed=0, dtype="float32")

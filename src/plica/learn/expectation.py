@@ -339,6 +339,23 @@ def check_model(model: Any) -> None:
         raise UnsupportedError("expectation maximization needs a circuit that reads variables, and this one has none")
 
 
+def with_terms(model: Any) -> TorchCircuit:
+    """A circuit of the same tensors whose outputs are the model's and each term of its sum, for terms that learn apart.
+
+    Args:
+        model: A compiled circuit of one output of one unit, in the semiring `lse-sum`.
+
+    Raises:
+        UnsupportedError: The model is no such circuit, or its terms cannot learn apart.
+    """
+    check_model(model)
+    check_terms(model)
+    (output,) = model.symbolic.outputs
+    circuit = model.symbolic.subgraph(output, *model.symbolic.layer_inputs(output))
+    compiled: TorchCircuit = model.compiler("apart").compile(circuit)
+    return compiled
+
+
 def check_terms(model: TorchCircuit) -> None:
     """Refuse a circuit whose output is no sum of circuits that may learn apart.
 

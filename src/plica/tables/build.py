@@ -22,6 +22,7 @@ from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, SMOOTH_CATEGORICAL, Recipe, vector_columns
 from plica.templates import hclt
+from plica.templates.averages import average
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
 from plica.templates.normal_mixtures import normal_mixtures
 from plica.templates.parameterization import InputFactory
@@ -66,14 +67,18 @@ def _built(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, target: int 
         return _normal_mixtures(recipe, data, seed=seed, dtype=dtype, target=target)
     factory = _input_factory(recipe, data, dtype)
     if recipe.structure == HIDDEN_TREE:
-        return hclt(
-            data.train,
-            recipe.units,
-            input_layers=factory,
-            num_trees=recipe.trees,
-            start=recipe.start,
-            seed=seed,
-        )
+        members = [
+            hclt(
+                data.train,
+                units,
+                input_layers=factory,
+                num_trees=recipe.trees,
+                start=recipe.start,
+                seed=seed + number * recipe.trees,  # as each tree has a seed of its own
+            )
+            for number, units in enumerate(recipe.members or (recipe.units,))
+        ]
+        return average(members) if recipe.members else members[0]
     return _region_graph(recipe.structure, data, seed).build_circuit(
         input_factory=factory,
         sum_product=recipe.layer,

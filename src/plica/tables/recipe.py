@@ -31,7 +31,8 @@ class Recipe:
         structure: The name of a region graph, or `hidden-tree` or `normal-mixtures` for one that follows from the rows.
         layer: The kind of sum-product layers of region graphs.
         units: Units of each layer.
-        members: Of `normal-mixtures`, the number of components of each mixture; empty for one of `units`.
+        members: Of an average of several models, the size of each, which learns apart; empty for one model of `units`.
+            Of `normal-mixtures` a size is the number of components, of `hidden-tree` the number of states.
         trees: The number of hidden trees; other structures have none.
         start: How hidden trees start (`plica.templates.hclt`): from "draws", from "data", or each from one of as many
             "clusters" of rows.
@@ -81,7 +82,8 @@ class Recipe:
         """What it is, in the words of the command line."""
         size: Mapping[str, Any] = {"units": self.units, "layer": self.layer}
         if self.structure == HIDDEN_TREE:
-            size = {"units": self.units, "trees": self.trees, "start": self.start}
+            units = " + ".join(map(str, self.members or (self.units,)))
+            size = {"units": units, "trees": self.trees, "start": self.start}
         elif self.structure == NORMAL_MIXTURES:
             size = {"components": " + ".join(map(str, self.members or (self.units,)))}
         chosen = {

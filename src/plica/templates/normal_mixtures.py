@@ -31,6 +31,7 @@ from plica.symbolic.layers import (
     SumLayer,
 )
 from plica.symbolic.parameters import ConstantParameter, LogSoftmaxParameter, Parameter, SoftmaxParameter
+from plica.templates.averages import average_of
 from plica.templates.clusters import cluster_labels
 from plica.templates.fitted import ColumnStart, tensor
 from plica.templates.inputs import InputSettings, check_rows, each_setting
@@ -120,10 +121,7 @@ def normal_mixtures(
         clusters = _Clusters.of(rows, states, classes, units, least_rows, first + number)
         known = [] if target is None else [_class_layer(target, num_classes, clusters, classes)]
         terms.append(_add_mixture(layers, normals, starts, clusters, known))
-    weight = Parameter.from_input(ConstantParameter(1, len(terms), value=1.0 / len(terms)))
-    average = SumLayer(1, 1, len(terms), weight=weight)
-    layers[average] = terms
-    return Circuit(layers, layers, [average])
+    return average_of(layers, terms)
 
 
 def _classes(rows: Array, states: Sequence[int | None], target: int) -> Array:

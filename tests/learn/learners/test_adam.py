@@ -204,6 +204,7 @@ def test_a_prior_needs_a_circuit() -> None:
         ({"rate": "fast"}, DTypeError, "rate must be a number, found 'fast'"),
         ({"weight_decay": -1}, InputError, "weight_decay must be finite and 0 or more, found -1"),
         ({"pseudocount": float("inf")}, InputError, "pseudocount must be finite and 0 or more"),
+        ({"apart": "yes"}, DTypeError, "apart"),
         ({"schedule": "step"}, InputError, "there is no schedule 'step'; choose one of constant, cosine"),
         ({"schedule": 3}, DTypeError, "schedule must be a name or a function, found 3"),
     ],

@@ -1,7 +1,7 @@
 """The learners by name, and as the command line writes them.
 
 >>> parse_learner("adam:rate=0.05,schedule=linear")
-Adam(rate=0.05, schedule='linear', weight_decay=0.0, pseudocount=0.0)
+Adam(rate=0.05, schedule='linear', weight_decay=0.0, pseudocount=0.0, apart=False)
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", 2015;
 F. Hutter, "Decoupled Weight Decay Regularization", 2019 (AdamW).
 
 >>> Adam(rate=0.05, schedule="one-cycle")
-Adam(rate=0.05, schedule='one-cycle', weight_decay=0.0, pseudocount=0.0)
+Adam(rate=0.05, schedule='one-cycle', weight_decay=0.0, pseudocount=0.0, apart=False)
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from torch.optim.lr_scheduler import (
     ReduceLROnPlateau,
 )
 
-from plica.arguments import found, number
+from plica.arguments import flag, found, number
 from plica.errors import DTypeError, InputError
+from plica.learn.expectation import with_terms
 from plica.learn.learners.base import Learner, Plan, Training
 from plica.learn.learners.prior import DirichletPrior
 from plica.learn.scores import log_likelihood
@@ -54,6 +55,8 @@ class Adam(Learner):
         pseudocount: Imaginary rows for each distribution of n weights or probabilities, spread evenly over them: a
             Dirichlet prior with all entries 1 + pseudocount / n, whose mode is learned. It holds for weights of sums
             and probabilities of categories.
+        apart: Whether each term of the output's sum learns all rows by itself, as a circuit of its own, so that the sum
+            is the average of an ensemble; else terms share the rows, as those of a mixture do.
 
     Raises:
         DTypeError: A setting has a wrong type.
@@ -67,6 +70,7 @@ class Adam(Learner):
     schedule: str | Schedule = "cosine"
     weight_decay: float = 0.0
     pseudocount: float = 0.0
+    apart: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rate", "weight_decay", "pseudocount"):
@@ -84,12 +88,14 @@ class Adam(Learner):
                 )
         elif not callable(self.schedule):
             raise DTypeError(f"Adam: schedule must be a name or a function, {found(self.schedule)}")
+        flag("Adam", "apart", self.apart)
 
     def training(self, model: nn.Module, plan: Plan) -> AdamTraining:
         """The training of a model.
 
         Raises:
-            UnsupportedError: There are pseudocounts, and a weight of the model is not normalized by a softmax.
+            UnsupportedError: There are pseudocounts, and a weight of the model is not normalized by a softmax. Or terms
+                are to learn apart, and the model is no compiled circuit whose output is a sum of them.
             DTypeError: The function `schedule` returns no schedule that steps alone.
         """
         return AdamTraining(self, model, plan)
@@ -107,6 +113,7 @@ class AdamTraining(Training):
     def __init__(self, learner: Adam, model: nn.Module, plan: Plan) -> None:
         learnable = [p for p in model.parameters() if p.requires_grad]
         fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in learnable)
+        self._apart = with_terms(model) if learner.apart else None
         self._model = model
         self._optimizer = AdamW(learnable, lr=learner.rate, weight_decay=learner.weight_decay, fused=fused)
         make = SCHEDULES[learner.schedule] if isinstance(learner.schedule, str) else learner.schedule
@@ -122,13 +129,21 @@ class AdamTraining(Training):
     def step(self, batch: Tensor) -> Tensor:
         """Learn from rows `(B, D)`: the mean of their log-likelihoods before the step, of shape `()`, on the device."""
         self._optimizer.zero_grad(set_to_none=True)
-        mean = log_likelihood(self._model, batch).mean()
-        loss = -mean if self._prior is None else -mean - self._prior.per_row()
+        mean, learned = self._means(batch)
+        loss = -learned if self._prior is None else -learned - self._prior.per_row()
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         self._schedule.step()
         self.rate = _rate(self._optimizer)
         return mean.detach()
+
+    def _means(self, batch: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean log-likelihood of rows, and what is learned: this, or the sum of those of all terms."""
+        if self._apart is None:
+            mean = log_likelihood(self._model, batch).mean()
+            return mean, mean
+        means = self._apart(batch).mean(dim=(0, 2))  # of the output, and of each term
+        return means[0], means[1:].sum()
 
     def end_epoch(self) -> None:
         """Called after the last batch of an epoch."""
