@@ -337,13 +337,26 @@ def test_files_keep_the_scale(tmp_path: Path) -> None:
 
 
 def test_native_files_score_as_torch(tmp_path: Path) -> None:
-    model = compiled(mixture(vectors(), vectors(logs=None)), "float32")
+    model = compiled(mixture(vectors()), "float32")
     x = np.concatenate([rows(), EDGES]).astype("float32")
     x[-1, 0] = np.nan
-    with native_file(tmp_path / "circuits.plicab", {"model": model}) as module:
+    with native_file(tmp_path / "circuits.plicab", {"model": model}, ("log-likelihood",)) as module:
         with torch.no_grad():
             expected = model(torch.from_numpy(x)).numpy()
         np.testing.assert_allclose(module.model_log_likelihood(x), expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.full
+def test_native_files_complete_and_draw_as_torch(tmp_path: Path) -> None:
+    model = compiled(mixture(vectors(), vectors(logs=None)), "float32")
+    x = rows().astype("float32")
+    with native_file(tmp_path / "circuits.plicab", {"model": model}, ("mpe", "conditional-sample")) as module:
+        np.testing.assert_allclose(module.model_mpe(x)[0], mpe(model, torch.from_numpy(x))[0], rtol=2e-6)
+        given = torch.from_numpy(x[[3]])
+        drawn = module.model_conditional_sample(np.tile(x[[3]], (4000, 1)), seed=0)[0]
+        torch_drawn = sample(model, 4000, given=given, seed=0).reshape(4000, 3).numpy()
+        for variable in np.flatnonzero(np.isnan(x[3])):
+            assert stats.ks_2samp(drawn[:, variable], torch_drawn[:, variable]).pvalue > 1e-3
 
 
 def test_layers_of_different_scales_do_not_fold() -> None:
