@@ -231,20 +231,6 @@ def check_partial(case: InputCase) -> None:
         close(folds.values(semiring, partial, x, missing), np.stack(expected))
 
 
-def _given(case: InputCase, layer: Any, params: Any, row: Array, missing: Array) -> list[tuple[Array, Array]]:
-    """The mean and the covariance of what a row of normal variables lacks, given the rest, under each unit."""
-    assert case.means is not None, "asked of layers of several normal variables"
-    assert case.covariances is not None, "asked of layers of several normal variables"
-    found = []
-    means, covariances = (np.asarray(one(layer, params), float) for one in (case.means, case.covariances))
-    for mean, covariance in zip(means, covariances, strict=True):
-        among, across = covariance[np.ix_(~missing, ~missing)], covariance[np.ix_(~missing, missing)]
-        slopes = np.linalg.solve(among, across).T
-        expected = mean[missing] + slopes @ (row - mean)[~missing]
-        found.append((expected, covariance[np.ix_(missing, missing)] - slopes @ across))
-    return found
-
-
 def _with_holes(case: InputCase, layer: Any) -> tuple[Array, Array]:
     rng = np.random.default_rng(3)
     x = np.stack([case.draw(layer, rng, B) for _ in range(F)])
@@ -252,9 +238,10 @@ def _with_holes(case: InputCase, layer: Any) -> tuple[Array, Array]:
 
 
 def check_partial_maximum(case: InputCase) -> None:
-    """The largest value, whatever is in place of what is missing: that of the mean of a normal distribution."""
+    """The largest value, whatever is in place of what is missing: that at the mode of it given the rest."""
     layer, partial = input_layer(case), case.row.partial_maximum
     assert partial is not None, "asked of rows that have it"
+    assert case.given is not None, "the case says what is missing given the rest"
     folds, (x, missing) = Folds(layer), _with_holes(case, layer)
     for semiring in SEMIRINGS.values():
         if semiring.algebra.reduction is Reduction.INTEGRATE:
@@ -262,8 +249,8 @@ def check_partial_maximum(case: InputCase) -> None:
         space, expected = SPACES[semiring.algebra.name], np.zeros((F, B, UNITS))
         for fold, row in np.ndindex(F, B):
             params, hidden, completed = folds.params[fold], missing[fold, row], x[fold, row].astype(WIDE)
-            for unit, (mean, _) in enumerate(_given(case, layer, params, x[fold, row], hidden)):
-                completed[hidden] = mean
+            for unit, rest in enumerate(case.given(layer, params, x[fold, row], hidden)):
+                completed[hidden] = rest.mode
                 expected[fold, row, unit] = case.reference(space, layer, params, completed[None])[0, unit]
         np.testing.assert_allclose(folds.values(semiring, partial, x, missing), expected, rtol=1e-9)
 
@@ -279,6 +266,7 @@ def check_conditional(case: InputCase) -> None:
             assert case.covariances is not None, "asked of layers of several normal variables"
             assert not np.asarray(case.covariances(layer, params))[:, ~rows].any()
         return
+    assert case.given is not None, "the case says what is missing given the rest"
 
     def moment(name: str) -> Array:
         def rule(params: Any, data: Any, absent: Any) -> Any:
@@ -291,12 +279,12 @@ def check_conditional(case: InputCase) -> None:
     means, modes, variances, covariances = (moment(name) for name in ("mean", "mode", "variance", "covariance"))
     for fold, row in np.ndindex(F, B):
         hidden = missing[fold, row]
-        for unit, (mean, covariance) in enumerate(_given(case, layer, folds.params[fold], x[fold, row], hidden)):
+        for unit, rest in enumerate(case.given(layer, folds.params[fold], x[fold, row], hidden)):
             for found, expected in (
-                (means[fold, row, unit][hidden], mean),
-                (modes[fold, row, unit][hidden], mean),
-                (variances[fold, row, unit][hidden], np.diag(covariance)),
-                (covariances[fold, row, unit][np.ix_(hidden, hidden)], covariance),
+                (means[fold, row, unit][hidden], rest.mean),
+                (modes[fold, row, unit][hidden], rest.mode),
+                (variances[fold, row, unit][hidden], np.diag(rest.covariance)),
+                (covariances[fold, row, unit][np.ix_(hidden, hidden)], rest.covariance),
             ):
                 np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
@@ -336,22 +324,26 @@ def check_covariance(case: InputCase) -> None:
     _check_moment(case, "covariance", "cov")
 
 
-def check_is_normal(case: InputCase) -> None:
-    """A row that says so has normal densities of each variable, with the means and variances of its units."""
-    if not case.row.is_normal:
+def check_normal(case: InputCase) -> None:
+    """A row that says so has normal or log-normal densities of each variable, of these means and variances."""
+    normal = case.row.normal
+    if normal is None:
         return
     layer = input_layer(case)
     folds, rng = Folds(layer), np.random.default_rng(10)
     means, variances = (
-        folds.run(lambda params, name=name: getattr(case.row, name)(xp, layer, params)) for name in MOMENTS
+        folds.run(lambda params, rule=rule: rule(xp, layer, params)) for rule in (normal.mean, normal.variance)
     )
     for fold, params in enumerate(folds.params):
         for variable in range(case.num_variables):
             x = np.full((B, case.num_variables), np.nan, dtype=WIDE)
             total = case.reference(LOG, layer, params, x)
             x[:, variable] = case.draw(layer, rng, B)[:, variable]
-            mean, variance = means[fold][:, variable], variances[fold][:, variable]
-            expected = stats.norm(mean, np.sqrt(variance)).logpdf(x[:, variable, None].astype(float))
+            mean, stddev = means[fold][:, variable], np.sqrt(variances[fold][:, variable])
+            kind = stats.norm(mean, stddev)
+            if normal.are_logs(layer)[variable]:
+                kind = stats.lognorm(stddev, scale=np.exp(mean))
+            expected = kind.logpdf(x[:, variable, None].astype(float))
             found = (case.reference(LOG, layer, params, x) - total).astype(float)
             np.testing.assert_allclose(found, expected, rtol=1e-8)
 
@@ -537,7 +529,7 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "variance": check_variance,
         "covariance": check_covariance,
         "interval": check_interval,
-        "is_normal": check_is_normal,
+        "normal": check_normal,
         "states": check_states,
         "increasing": check_increasing,
         "closed_form": check_closed_form,

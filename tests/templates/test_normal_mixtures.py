@@ -199,3 +199,63 @@ def test_terms_that_cannot_learn_apart_are_refused() -> None:
     shared = plica.compile(plica.Circuit(edges, edges, [twice]))
     with pytest.raises(UnsupportedError, match="share no leaf"):
         fit(shared, mixed(), learner=FullEM(apart=True))
+
+
+def skewed(rows: int = 60) -> Any:
+    """Two numbers on a logarithmic scale, one of them whole, between a plain number and categories, with holes."""
+    table = mixed(rows)
+    return np.stack([np.exp(table[:, 0]), table[:, 1], table[:, 2], np.round(20.0 * np.exp(0.5 * table[:, 3]))], axis=1)
+
+
+def logarithmic(members: tuple[int, ...], **settings: Any) -> Circuit:
+    columns: Any = {"steps": [1.0, 0.0, 0.0], "logs": [True, True, False]} | settings
+    return normal_mixtures(skewed(), [3, 0, 2], members=members, input_layers=CATEGORIES, **columns)
+
+
+def test_all_but_the_first_of_the_smallest_mixtures_have_logarithms() -> None:
+    def marks(members: tuple[int, ...]) -> list[tuple[int, Any]]:
+        layers = [layer for layer in logarithmic(members).input_layers if isinstance(layer, MultivariateGaussianLayer)]
+        return [(layer.num_output_units, layer.logs) for layer in layers]
+
+    logs = (True, False, True)
+    assert marks((4, 2, 2)) == [(4, logs), (2, None), (2, logs)]
+    assert marks((3,)) == [(3, None)]
+
+
+def test_mixtures_of_logarithms_start_as_those_of_a_table_of_logarithms() -> None:
+    """But for the Jacobian, and steps, which are divided by the geometric mean."""
+    table = skewed()
+    logs = np.where([True, False, False, True], np.log(np.where([True, False, False, True], table, 1.0)), table)
+    step = 1.0 / np.exp(np.nanmean(logs[:, 3]))
+    own = logarithmic((2, 4))
+    plain = normal_mixtures(logs, [0, 2, 3], members=(2, 4), input_layers=CATEGORIES, steps=[0.0, 0.0, step])
+    models = [compiled(circuit) for circuit in (own, plain)]
+    parts: list[Any] = []
+    for model in models:
+        circuit = model.symbolic
+        values = evaluated(circuit, {key: value.numpy() for key, value in model.state_dict().items()})
+        (layer,) = [one for one in circuit.input_layers if values.get(one, {}).get("mean", np.zeros(0)).shape == (4, 3)]
+        parts.append((layer, values[layer]))
+    np.testing.assert_allclose(parts[0][0].steps, parts[1][0].steps, rtol=1e-12)
+    for name in ("mean", "scale_tril"):
+        np.testing.assert_allclose(parts[0][1][name], parts[1][1][name], rtol=1e-9, atol=1e-12)
+    both = torch.as_tensor(table)
+    fit(models[0], both, learner=FullEM(apart=True), epochs=2)
+    assert torch.isfinite(models[0](both)).all()
+
+
+def test_numbers_without_a_logarithm_are_missing_at_the_start_of_mixtures_of_logarithms() -> None:
+    table = skewed()
+    table[:3, 0] = [0.0, -5.0, np.inf]
+    settings: Any = {"members": (1, 2), "input_layers": CATEGORIES, "logs": [True, False, False]}
+    model = compiled(normal_mixtures(table, [0, 2, 3], **settings))
+    zeros = torch.as_tensor(table[:2])
+    assert torch.isfinite(model(zeros)).all()
+    table[2, 0] = np.nan
+    fit(model, table, learner=FullEM(apart=True), epochs=3)
+    assert torch.isfinite(model(torch.as_tensor(table))).all()
+
+
+def test_other_numbers_of_logs_are_refused() -> None:
+    with pytest.raises(ShapeError, match="found 1 logs, expected one for each of 3 vectors"):
+        logarithmic((2, 3), logs=[True])

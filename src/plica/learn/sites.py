@@ -75,10 +75,9 @@ class Site:
     def group(self, tensors: Tensors) -> Hashable:
         """A key that is equal for sites that are updated together."""
         layer = self.layers[0]
-        config = tuple((name, repr(value)) for name, value in layer.config.items() if name != "scope")
         names = tuple((name, structure_of(graph)) for name, graph in self.parameters.items())
         where = tuple(tensors.attribute(tensor) for tensor in self.tensors)
-        return self.kind, type(layer), config if self.kind is not Kind.WEIGHT else (), names, where
+        return self.kind, type(layer), _settings(layer, self.kind), names, where
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +95,13 @@ class Sites:
     refused: Mapping[Layer, str]
 
 
+def _settings(layer: Layer, kind: Kind) -> Hashable:
+    """What the statistics of a layer depend on beside its parameters: its settings but the scope; none of weights."""
+    if kind is Kind.WEIGHT:
+        return ()
+    return tuple((name, repr(value)) for name, value in layer.config.items() if name != "scope")
+
+
 def sites_of(circuit: Circuit, tensors: Tensors) -> Sites:
     """The sites of a described circuit whose leaves are among `tensors`."""
     sites: dict[Hashable, Site] = {}
@@ -107,7 +113,8 @@ def sites_of(circuit: Circuit, tensors: Tensors) -> Sites:
         reason = _reason(layer, tensors) if learned else None
         if learned and reason is None:
             site = _site(layer, tensors)
-            key = (site.kind, site.tensors, tuple(structure_of(graph) for graph in site.parameters.values()))
+            structures = tuple(structure_of(graph) for graph in site.parameters.values())
+            key = (site.kind, type(layer), _settings(layer, site.kind), site.tensors, structures)
             site = sites.setdefault(key, site)
             site.layers.append(layer)
             of_layer[layer] = site

@@ -21,6 +21,7 @@ from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.tables.recipe import HIDDEN_TREE, NORMAL_MIXTURES, SMOOTH_CATEGORICAL, Recipe, vector_columns
+from plica.tables.scales import on_log_scale
 from plica.templates import hclt
 from plica.templates.averages import average
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
@@ -108,6 +109,7 @@ def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, ta
         members=recipe.members or (recipe.units,),
         input_layers=factory,
         steps=[float(columns[v].kind != "real") for v in vectors],
+        logs=on_log_scale([columns[v] for v in vectors], rows[:, vectors]) if recipe.logs else None,
         target=target if target is not None and KINDS[columns[target].kind].closed else None,
         seed=seed,
     )

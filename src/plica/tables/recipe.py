@@ -44,6 +44,8 @@ class Recipe:
         pseudocount: Imaginary rows for each distribution; None for the learner's own.
         widening: Of `normal-mixtures`, by what covariances are multiplied at the end; None for the factor that follows
             from the numbers of cells and columns (`plica.learn.widening`).
+        logs: Of `normal-mixtures`, whether skewed columns of positive numbers are on a logarithmic scale
+            (`plica.tables.scales`).
         softening: The share of their probability that inputs of states take evenly from all states
             (`plica.templates.softened`).
         patience: After how many epochs without a better validation score training ends; None for never.
@@ -66,6 +68,7 @@ class Recipe:
     learning_rate: float | None = None
     pseudocount: float | None = None
     widening: float | None = None
+    logs: bool = True
     softening: float = 0.0
     patience: int | None = None
     min_delta: float = 0.0
@@ -92,6 +95,7 @@ class Recipe:
             "lr": self.learning_rate,
             "pseudocount": self.pseudocount,
             "widening": self.widening,
+            "logs": None if self.logs else "off",
             "softening": self.softening or None,
             "epochs": self.epochs,
             "batch": self.batch,

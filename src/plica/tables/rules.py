@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plica.arguments import elements, integer
+from plica.arguments import elements, flag, integer
 from plica.errors import InputError
 from plica.files.datasets import Dataset
 from plica.files.kinds import KINDS
@@ -54,7 +54,7 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
 
     Raises:
         InputError: There is no such setting, or the structure or the input does not have it.
-        DTypeError, ShapeError: `members` are no numbers of components.
+        DTypeError, ShapeError: `members` are no numbers of components, or `logs` is no truth value.
     """
     for name in chosen:
         if name not in Recipe.__dataclass_fields__:
@@ -69,6 +69,8 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
     widening = given.get("widening", 1.0)
     if not isinstance(widening, int | float) or not 0.0 < widening < float("inf"):
         raise InputError(f"widening: expected a finite factor of more than 0, found {widening!r}")
+    if "logs" in given:
+        given["logs"] = flag("fit", "logs", given["logs"])
     recipes = next(recipes for recipes in (rule(question) for rule in RULES) if recipes)
     if "learner" in given:  # rates of a rule are those of its learner
         recipes = tuple(replace(recipe, learning_rate=None, pseudocount=None) for recipe in recipes)
@@ -103,7 +105,7 @@ def _check_is_read(structure: str, given: Mapping[str, Any]) -> None:
             )
 
 
-_OF_MIXTURES, _OF_REGION_GRAPHS = ("members", "widening"), ("layer",)
+_OF_MIXTURES, _OF_REGION_GRAPHS = ("members", "widening", "logs"), ("layer",)
 _OF_HIDDEN_TREES = ("trees", "start", "members")
 _APART = "adam:apart=true"
 

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -51,6 +51,7 @@ def normal_mixtures(
     members: Sequence[int] = (2,),
     input_layers: InputSettings | None = None,
     steps: Sequence[float] | None = None,
+    logs: Sequence[bool] | None = None,
     target: int | None = None,
     seed: int = 0,
 ) -> Circuit:
@@ -65,7 +66,11 @@ def normal_mixtures(
         members: The number of components of each mixture.
         input_layers: The input layers of the other columns, as of `tabular_data`; one for all, or one for each of them
             in order.
-        steps: The distance of the values of each column of `vectors`, as of `MultivariateGaussianLayer`.
+        steps: The distance of the values of each column of `vectors`, as of `MultivariateGaussianLayer`; of a column on
+            a logarithmic scale too, where it is divided by the geometric mean.
+        logs: Whether each column of `vectors` is on a logarithmic scale; None if none is. The mixture of the fewest
+            components, the first of several such, has the plain scale of all columns: so numbers of 0 and below keep a
+            probability. One mixture alone has the plain scale.
         target: A column of states, the classes: each component belongs to one of them for good, and `members` are
             numbers of components of each class, less for a class of fewer than six rows for each.
         seed: The seed of the clusters.
@@ -75,7 +80,8 @@ def normal_mixtures(
         `FullEM(apart=True)`, each mixture learns all rows.
 
     Raises:
-        ShapeError: No member or no vector, a mixture without components, or another number of settings than of columns.
+        ShapeError: No member or no vector, a mixture without components, or another number of settings, steps or logs
+            than of columns.
         InputError: A column of `vectors` is none of the data's or occurs twice, a layer does not take a value, or the
             target is none of the other columns or has no states.
         MissingExtraError: scikit-learn is not installed.
@@ -97,7 +103,10 @@ def normal_mixtures(
         )
     if steps is not None and len(steps) != len(vectors):
         raise ShapeError(f"normal_mixtures: found {len(steps)} steps, expected one for each of {len(vectors)} vectors")
+    if logs is not None and len(logs) != len(vectors):
+        raise ShapeError(f"normal_mixtures: found {len(logs)} logs, expected one for each of {len(vectors)} vectors")
     of_column = dict(zip(vectors, [0.0] * len(vectors) if steps is None else steps, strict=True))
+    is_log = dict(zip(vectors, [False] * len(vectors) if logs is None else logs, strict=True))
     others = [column for column in range(rows.shape[1]) if column not in of_column]
     settings = each_setting("normal_mixtures", input_layers or [], len(others))
     starts = [
@@ -109,7 +118,10 @@ def normal_mixtures(
     states: list[int | None] = [None] * rows.shape[1]
     for start in starts:
         states[start.column] = start.whole.domain.num_states
-    normals = _Normals(rows[:, numbers], numbers, tuple(of_column[column] for column in numbers))
+    scales = [_Normals(rows, numbers, of_column, dict.fromkeys(numbers, False))]
+    if any(is_log.values()) and len(members) > 1:
+        scales.append(_Normals(rows, numbers, of_column, is_log))
+    plain = min(range(len(members)), key=members.__getitem__)
     classes, num_classes = np.zeros(len(rows), np.int64), 1
     if target is not None:
         starts = [start for start in starts if start.column != target]
@@ -118,7 +130,8 @@ def normal_mixtures(
     terms = []
     for number, units in enumerate(map(int, members)):
         least_rows = 1 if target is None else _ROWS_PER_COMPONENT
-        clusters = _Clusters.of(rows, states, classes, units, least_rows, first + number)
+        normals = scales[0] if number == plain else scales[-1]
+        clusters = _Clusters.of(normals.rows, states, classes, units, least_rows, first + number)
         known = [] if target is None else [_class_layer(target, num_classes, clusters, classes)]
         terms.append(_add_mixture(layers, normals, starts, clusters, known))
     return average_of(layers, terms)
@@ -217,12 +230,25 @@ class _Normals:
     """Makes layers of normal vectors from the components of rows.
 
     Args:
-        rows: `(N, V)`; NaN is missing.
-        scope: V variables in ascending order.
+        table: `(N, D)`; NaN is missing.
+        scope: V columns in ascending order.
         steps: The distance of the values of each.
+        logs: Whether each is on a logarithmic scale.
+
+    Attributes:
+        rows: `(N, D)` with logarithms of the columns that are; numbers without one are missing.
     """
 
-    def __init__(self, rows: Array, scope: Sequence[int], steps: Sequence[float]) -> None:
+    def __init__(
+        self, table: Array, scope: Sequence[int], steps: Mapping[int, float], logs: Mapping[int, bool]
+    ) -> None:
+        self.rows = table.copy()
+        for column in scope:
+            if logs[column]:
+                cells = table[:, column]
+                has_log = (cells > 0) & np.isfinite(cells)
+                self.rows[:, column] = np.where(has_log, np.log(np.where(has_log, cells, 1.0)), np.nan)
+        rows = self.rows[:, scope]
         known = np.isfinite(rows)
         number = np.maximum(known.sum(axis=0), 1)
         self._mean = np.where(known, rows, 0.0).sum(axis=0) / number
@@ -230,14 +256,18 @@ class _Normals:
         self._centred = np.where(known & varies, rows - self._mean, 0.0)  # what is missing lies at the mean
         variance = (self._centred**2).sum(axis=0) / number
         self._missing = (~known) * np.where(known.any(axis=0), variance, 1.0)
-        self._scope, self._steps = scope, steps
+        self._scope, self._logs = scope, [logs[column] for column in scope]
+        self._steps = [  # the derivative of log x is 1 / x
+            steps[column] / np.exp(mean) if logs[column] else steps[column]
+            for column, mean in zip(scope, self._mean, strict=True)
+        ]
 
     def layer(self, shares: Array) -> MultivariateGaussianLayer:
         """The layer whose units are most likely for rows of which each has `shares (N, K)` of their own."""
         products = np.einsum("nk,ni,nj->kij", shares, self._centred, self._centred, optimize=True)
         products += np.einsum("nk,ni->ki", shares, self._missing)[:, None] * np.eye(len(self._scope))
         statistics = {"count": shares.sum(axis=0), "sum": shares.T @ self._centred, "products": products}
-        layer = MultivariateGaussianLayer(self._scope, shares.shape[1], steps=self._steps)
+        layer = MultivariateGaussianLayer(self._scope, shares.shape[1], steps=self._steps, logs=self._logs)
         form: Any = LAYER_ROWS[MultivariateGaussianLayer].closed_form  # type: ignore[union-attr]  # an input layer
         best = form.maximum(np, layer, {name: array[None] for name, array in statistics.items()}, _PSEUDOCOUNT)
         params = {"mean": best["mean"][0] + self._mean, "scale_tril": best["scale_tril"][0]}

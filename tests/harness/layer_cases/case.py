@@ -30,6 +30,21 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class Given:
+    """Some variables given others, under one unit.
+
+    Args:
+        mean: `(V,)`.
+        mode: `(V,)`, where the density is largest.
+        covariance: `(V, V)`.
+    """
+
+    mean: Array
+    mode: Array
+    covariance: Array
+
+
+@dataclass(frozen=True)
 class InputCase:
     """An input layer in one of its parameterizations.
 
@@ -53,6 +68,8 @@ class InputCase:
         means: `(layer, params)`: the mean of each unit, `(K, V)`; by default those of the distributions.
         variances: The variance, in the same way.
         covariances: The covariance matrix `(K, V, V)`, for layers of several variables.
+        given: `(layer, params, row (V,), missing (V,))`: what a row lacks, given the rest, under each unit; for layers
+            of several variables whose row has `partial_maximum` or `conditional`.
         shares: `(layer, params, low (B, V), high (B, V))`: what each unit, normalized, has in a box, `(B, K)`; by
             default from the distributions of one variable.
         may_be_zero: The settings that count something, and may be 0.
@@ -82,6 +99,7 @@ class InputCase:
     means: Callable[[Any, Params], Array] | None = None
     variances: Callable[[Any, Params], Array] | None = None
     covariances: Callable[[Any, Params], Array] | None = None
+    given: Callable[[Any, Params, Array, Array], list[Given]] | None = None
     shares: Callable[[Any, Params, Array, Array], Array] | None = None
     may_be_zero: tuple[str, ...] = ()
     parameters: Mapping[str, Numbers] = field(kw_only=True)

@@ -20,7 +20,9 @@ from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.boxes import Boxes
 from plica.lower.queries.posterior import Reading
 from plica.lower.queries.query import Flowing, Query, Upward, ask
+from plica.lower.queries.units import moment_of_rule
 from plica.symbolic.layers import InputLayer, InputRow, Layer
+from plica.symbolic.layers.rows import Normal
 from plica.symbolic.semirings import LSE_SUM
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -63,18 +65,26 @@ INPUT_FLOWS = Query(
 )
 
 
-def is_normal(folded: FoldedCircuit, layer: Layer) -> bool:
-    """Whether variables of a layer are normal under each unit, given others too."""
+def normal_of(folded: FoldedCircuit, layer: Layer) -> Normal | None:
+    """What says that variables of a layer, or their logarithms, are normal under each unit, given others too."""
     row = folded.row(layer)
-    return isinstance(row, InputRow) and row.is_normal
+    return row.normal if isinstance(row, InputRow) else None
 
 
 def _normal_units(reading: Reading) -> list[Tracer]:
-    """For each group of layers of normal variables the flows `(F, B, K)`, means and variances `(F, B, K, V)`."""
+    """For each group of layers of normal variables the flows `(F, B, K)`, means and variances `(F, B, K, V)`.
+
+    These are of logarithms where the logarithm is normal.
+    """
     results = []
     for group, flow in reading.flows.inputs:
-        if is_normal(reading.scope.folded, group.representative):
-            moments = [reading.moment(group, name) for name in ("mean", "variance")]
+        normal = normal_of(reading.scope.folded, group.representative)
+        if normal is not None:
+            given = reading.data.conditional(group)
+            moments = [
+                moment_of_rule(reading.scope, group, name, rule, given)
+                for name, rule in (("mean", normal.mean), ("variance", normal.variance))
+            ]
             shape = (*flow.dims, len(group.scope_idx[0]))
             moments = [xp.expand_dims(array, axis=1) if array.ndim == 3 else array for array in moments]
             results += [flow, *(xp.broadcast_to(array, shape) for array in moments)]

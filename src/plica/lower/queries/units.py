@@ -10,6 +10,7 @@ from plica.ir.op import Unsupported
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.lowering import LoweringScope
 from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.layers.rows import Moment
 from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -71,6 +72,25 @@ def checked(scope: LoweringScope, group: FoldedLayer, column: str, value: Any, s
     )
 
 
+def moment_of_rule(
+    scope: LoweringScope, group: FoldedLayer, name: str, rule: Moment, given: Params | None = None
+) -> Tracer:
+    """What a rule of a row says of units, with the shapes and arguments of `unit_moment`.
+
+    Raises:
+        ShapeError: The rule gives an array of another shape.
+    """
+    params = scope.parameters(group) if given is None else given
+    rank = 4 if name == "covariance" else 3
+    shape = f"(F, K{', num_variables' * (rank - 2)})"
+    value = rule(xp, group.representative, params)
+    moment: Tracer = xp.astype(checked(scope, group, name, value, shape, rank), scope.dtype)
+    if given is None:
+        return moment
+    rows = xp.floor_divide(moment.dims[0], group.num_folds)
+    return xp.reshape(moment, (group.num_folds, rows, *moment.dims[1:]))
+
+
 def unit_moment(
     scope: LoweringScope, group: FoldedLayer, name: str, ratio: Ratio, given: Params | None = None
 ) -> Tracer:
@@ -86,14 +106,7 @@ def unit_moment(
     assert isinstance(layer, InputLayer), "moments are of input layers"
     rule = getattr(scope.folded.row(layer), name)
     if not isinstance(rule, Unsupported):
-        params = scope.parameters(group) if given is None else given
-        rank = 4 if name == "covariance" else 3
-        shape = f"(F, K{', num_variables' * (rank - 2)})"
-        moment: Tracer = xp.astype(checked(scope, group, name, rule(xp, layer, params), shape, rank), scope.dtype)
-        if given is None:
-            return moment
-        rows = xp.floor_divide(moment.dims[0], group.num_folds)
-        return xp.reshape(moment, (group.num_folds, rows, *moment.dims[1:]))
+        return moment_of_rule(scope, group, name, rule, given)
     count = num_states(layer)
     if count is None:
         raise UnsupportedError(

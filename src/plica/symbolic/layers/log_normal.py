@@ -18,6 +18,7 @@ from plica.symbolic.layers.univariate import (
     LEAST_SPREAD,
     exp_or_infinity,
     inside,
+    positive_exp,
     positive_normal,
     standardized,
     symmetric_share,
@@ -54,9 +55,9 @@ class LogNormalLayer(UnivariateLayer, name="log-normal"):
     @staticmethod
     def sample(xp: Namespace, uniforms: Array, loc: Array, scale: Array) -> Array:
         centred = 2.0 * inside(xp, uniforms) - 1.0
-        return _positive(xp, loc + scale * (math.sqrt(2.0) * xp.erfinv(centred)))
+        return positive_exp(xp, loc + scale * (math.sqrt(2.0) * xp.erfinv(centred)))
 
-    mode = staticmethod(lambda xp, loc, scale: _positive(xp, loc - xp.square(scale)))
+    mode = staticmethod(lambda xp, loc, scale: positive_exp(xp, loc - xp.square(scale)))
     expectation = staticmethod(lambda xp, loc, scale: exp_or_infinity(xp, loc + 0.5 * xp.square(scale)))
 
     @staticmethod
@@ -91,9 +92,3 @@ class LogNormalLayer(UnivariateLayer, name="log-normal"):
             "loc_factory": around(math.log(mean) - 0.5 * scale * scale, scale),
             "scale_factory": beyond(scale * LEAST_SPREAD, scale),
         }
-
-
-def _positive(xp: Namespace, log_x: Array) -> Array:
-    """The exponential, as a positive number of the dtype."""
-    info = xp.finfo(log_x.dtype)
-    return xp.exp(xp.clip(log_x, math.log(info.smallest_normal) + 0.1, math.log(info.max) - 0.1))

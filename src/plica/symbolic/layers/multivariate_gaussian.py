@@ -1,5 +1,8 @@
 """The multivariate Gaussian input layer: several real variables and all their covariances.
 
+Of variables that are marked, the logarithm is in the normal vector. Below, x is a row as the data has it and z is the
+normal vector: log x of marked variables, x of others. The density of x is N(z) exp(-sum of marked z).
+
 >>> from plica.symbolic.scope import Scope
 >>> layer = MultivariateGaussianLayer(Scope([0, 3]), 4)
 >>> layer.params["scale_tril"].shape
@@ -10,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from plica.arguments import elements, number
-from plica.errors import InputError, ShapeError
+from plica.arguments import elements, flag, number
+from plica.errors import InputError, ShapeError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.op import unsupported
 from plica.symbolic.domains import REALS, Domain
@@ -32,8 +35,8 @@ from plica.symbolic.layers.blocks import check_equal_scopes, weighted
 from plica.symbolic.layers.closed_form import ClosedForm, Statistics, normal_moments
 from plica.symbolic.layers.diagonal_gaussian import chosen, normal_scores
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
-from plica.symbolic.layers.rows import InputRow, normalized_total
-from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, MIN_STDDEV, standardized
+from plica.symbolic.layers.rows import InputRow, Normal, normalized_total
+from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, MIN_STDDEV, finite, positive_exp, standardized
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
@@ -57,7 +60,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class MultivariateGaussianLayer(FieldsLayer, InputLayer):
-    """Normal densities of V real variables, of covariances `scale_tril @ scale_tril.T`.
+    """Normal densities of V real variables, or of their logarithms, of covariances `scale_tril @ scale_tril.T`.
 
     A row may lack any of the variables: the marginal density of the others is exact. For independent variables there is
     `DiagonalGaussianLayer`, which costs V instead of V^3.
@@ -72,11 +75,15 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
         scale_tril_factory: Makes the factors from their shape.
         steps: The distance of the values that each variable has, such as 1 for whole numbers and 0 for real ones; None
             if all are real. Expectation maximization with a pseudocount keeps standard deviations above 0.3 of it, so
-            that the density of a value is about the mass of its step.
+            that the density of a value is about the mass of its step. Steps of variables on a logarithmic scale are
+            distances of logarithms.
+        logs: Whether each variable is on a logarithmic scale; None if none is. Parameters are those of its logarithm,
+            and so the variable is log-normal: densities, samples, modes and moments are of the variable itself. Numbers
+            of 0 and below have density 0.
 
     Raises:
-        ShapeError: No variable, a parameter of another shape, another number of steps than of variables.
-        DTypeError: Steps are no sequence of numbers.
+        ShapeError: No variable, a parameter of another shape, another number of steps or logs than of variables.
+        DTypeError: Steps are no sequence of numbers, or logs none of truth values.
         InputError: Two ways to give one parameter, or a step that is no finite number of at least 0.
     """
 
@@ -85,6 +92,7 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
     mean: Parameter
     scale_tril: Parameter
     steps: tuple[float, ...] | None
+    logs: tuple[bool, ...] | None
 
     def __init__(
         self,
@@ -96,6 +104,7 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
         mean_factory: ParameterFactory | None = None,
         scale_tril_factory: ParameterFactory | None = None,
         steps: Iterable[float] | None = None,
+        logs: Iterable[bool] | None = None,
     ) -> None:
         name = "MultivariateGaussianLayer"
         at_most_one(name, mean=mean, mean_factory=mean_factory)
@@ -112,6 +121,7 @@ class MultivariateGaussianLayer(FieldsLayer, InputLayer):
             mean=choose_parameter(name, "mean", (units, count), mean, mean_factory, normal),
             scale_tril=factor,
             steps=_checked_steps(name, steps, count),
+            logs=_checked_logs(name, logs, count),
         )
 
     @property
@@ -128,6 +138,15 @@ def _checked_steps(name: str, steps: Iterable[float] | None, count: int) -> tupl
         raise ShapeError(f"{name}: steps has {len(checked)} entries, expected one for each of {count} variables")
     if not all(0.0 <= step < float("inf") for step in checked):
         raise InputError(f"{name}: steps must be finite numbers of at least 0, found {checked}")
+    return checked if any(checked) else None
+
+
+def _checked_logs(name: str, logs: Iterable[bool] | None, count: int) -> tuple[bool, ...] | None:
+    if logs is None:
+        return None
+    checked = tuple(flag(name, "an entry of logs", entry) for entry in elements(name, "logs", logs))
+    if len(checked) != count:
+        raise ShapeError(f"{name}: logs has {len(checked)} entries, expected one for each of {count} variables")
     return checked if any(checked) else None
 
 
@@ -185,49 +204,119 @@ def _log_density(xp: Namespace, factor: Array, distances: Array, *missing: Array
     return xp.where(xp.less(density, least), float("-inf"), density)
 
 
-def _body(
-    xp: Namespace,
-    semiring: Semiring,
-    layer: MultivariateGaussianLayer,  # noqa: ARG001
-    params: Params,
-    x: Array,
-) -> Value:
+class _Rows(NamedTuple):
+    """Rows of data, as the normal vector of each.
+
+    Args:
+        z: `(F, B, V)`; 0 where a marked variable is missing, or no positive finite number.
+        is_outside: The rows of density 0, `(F, B, 1)`.
+        log_jacobian: The sum of the logarithms of known marked variables, `(F, B, 1)`; None if none is marked.
+    """
+
+    z: Array
+    is_outside: Array
+    log_jacobian: Array | None
+
+    @staticmethod
+    def of(xp: Namespace, layer: MultivariateGaussianLayer, x: Array, missing: Array | None = None) -> _Rows:
+        """The normal vectors of x `(F, B, V)`, of which entries may be missing."""
+        is_outside = xp.isinf(x if missing is None else xp.where(missing, 0.0, x))
+        if layer.logs is None:
+            return _Rows(x, xp.any(is_outside, axis=2, keepdims=True), None)
+        is_marked = _is_marked(xp, layer, x)
+        is_wrong = xp.logical_or(is_outside, xp.less_equal(x, 0.0))
+        is_read = is_marked if missing is None else xp.logical_and(is_marked, xp.logical_not(missing))
+        # the derivative of `safe_log` is 0 where it would overflow
+        logs = xp.safe_log(xp.where(xp.logical_and(is_read, xp.logical_not(is_wrong)), x, 1.0))
+        is_outside = xp.where(is_read, is_wrong, is_outside)
+        return _Rows(
+            xp.where(is_marked, logs, x),
+            xp.any(is_outside, axis=2, keepdims=True),
+            xp.sum(logs, axis=2, keepdims=True),
+        )
+
+    def values(self, xp: Namespace, semiring: Semiring, density: Array) -> Value:
+        """The densities of x, from the logarithms of those of z `(F, B, K)`."""
+        density = density if self.log_jacobian is None else density - xp.astype(self.log_jacobian, density.dtype)
+        return semiring.from_log(xp, xp.where(self.is_outside, float("-inf"), density))
+
+
+def _is_marked(xp: Namespace, layer: MultivariateGaussianLayer, like: Array) -> Array:
+    """Which variables are marked, `(V,)`, on the device of an array."""
+    return xp.asarray(list(_are_logs(layer)), dtype=DType.BOOL, device=like.device)
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer, params: Params, x: Array) -> Value:
     factor, log_stddev = _factor(xp, params)
-    density = _log_density(xp, factor, _distances(xp, params, log_stddev, x))
-    density = density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1)
-    return semiring.from_log(xp, xp.where(_is_infinite(xp, x), float("-inf"), density))
+    rows = _Rows.of(xp, layer, x)
+    density = _log_density(xp, factor, _distances(xp, params, log_stddev, rows.z))
+    return rows.values(xp, semiring, density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1))
 
 
 def _partial(
-    xp: Namespace,
-    semiring: Semiring,
-    layer: MultivariateGaussianLayer,  # noqa: ARG001
-    params: Params,
-    x: Array,
-    missing: Array,
+    xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer, params: Params, x: Array, missing: Array
 ) -> Value:
     factor, log_stddev = _factor(xp, params)
-    distances = xp.where(xp.expand_dims(missing, axis=2), 0.0, _distances(xp, params, log_stddev, x))
+    rows = _Rows.of(xp, layer, x, missing)
+    distances = xp.where(xp.expand_dims(missing, axis=2), 0.0, _distances(xp, params, log_stddev, rows.z))
     density = _log_density(xp, factor, distances, missing)
     known = xp.astype(xp.logical_not(missing), log_stddev.dtype)
-    density = density - xp.matmul(known, xp.matrix_transpose(log_stddev))
-    is_infinite = _is_infinite(xp, xp.where(missing, 0.0, x))
-    return semiring.from_log(xp, xp.where(is_infinite, float("-inf"), density))
+    return rows.values(xp, semiring, density - xp.matmul(known, xp.matrix_transpose(log_stddev)))
 
 
-def _is_infinite(xp: Namespace, x: Array) -> Array:
-    """Rows of density 0, `(F, B, 1)`."""
-    return xp.any(xp.isinf(x), axis=2, keepdims=True)
+class _Tilt(NamedTuple):
+    """The density of x = N(z) exp(-c^T z), where c `(..., V)` is 1 at marked variables: N(z; m - S c, S) exp(gain).
+
+    Args:
+        mode: m - S c, `(..., V)`.
+        gain: c^T S c / 2 - c^T m, `(...)`.
+    """
+
+    mode: Array
+    gain: Array
+
+    @staticmethod
+    def of(xp: Namespace, mean: Array, factor: Array, is_marked: Array) -> _Tilt:
+        """The tilt of m `(..., V)` and of a factor of S `(..., V, V)`."""
+        marked = xp.where(is_marked, xp.ones_like(mean), 0.0)
+        half = xp.matmul(xp.matrix_transpose(factor), xp.expand_dims(marked, axis=-1))
+        square = finite(xp, 0.5 * xp.sum(xp.square(half), axis=(-2, -1)))
+        mode = finite(xp, mean - xp.squeeze(xp.matmul(factor, half), axis=-1))
+        return _Tilt(mode, finite(xp, square - xp.sum(marked * mean, axis=-1)))
+
+
+def _whole_tilt(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> _Tilt:
+    """The tilt of each unit, `(F, K, ...)`."""
+    return _Tilt.of(xp, params["mean"], xp.tril(params["scale_tril"]), _is_marked(xp, layer, params["mean"]))
+
+
+def _mode(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:
+    if layer.logs is None:
+        return params["mean"]
+    return _exponential(xp, layer, _whole_tilt(xp, layer, params).mode)
+
+
+def _exponential(xp: Namespace, layer: MultivariateGaussianLayer, z: Array) -> Array:
+    """Rows x `(..., V)` of normal vectors z: those of marked variables are positive and finite."""
+    return z if layer.logs is None else xp.where(_is_marked(xp, layer, z), positive_exp(xp, z), z)
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer, params: Params) -> Value:
     volume = xp.sum(xp.log(xp.abs(xp.linalg.diagonal(params["scale_tril"]))), axis=-1)
-    return semiring.from_log(xp, xp.expand_dims(-volume - layer.num_variables * HALF_LOG_TWO_PI, axis=1))
+    log_maximum = -volume - layer.num_variables * HALF_LOG_TWO_PI
+    if layer.logs is not None:
+        log_maximum = log_maximum + _whole_tilt(xp, layer, params).gain
+    return semiring.from_log(xp, xp.expand_dims(log_maximum, axis=1))
 
 
 def _wide(xp: Namespace, params: Params) -> Params:
     """Parameters in float64: expected vectors are sums of large numbers that may cancel."""
     return Params.of(xp, {name: xp.astype(params[name], DType.FLOAT64) for name in ("mean", "scale_tril")})
+
+
+def _wide_rows(xp: Namespace, layer: MultivariateGaussianLayer, x: Array, missing: Array) -> _Rows:
+    """The normal vectors of rows, whose logarithms are taken in float64."""
+    return _Rows.of(xp, layer, x if layer.logs is None else xp.astype(x, DType.FLOAT64), missing)
 
 
 def _completed(xp: Namespace, params: Params, x: Array, missing: Array) -> Array:
@@ -238,27 +327,30 @@ def _completed(xp: Namespace, params: Params, x: Array, missing: Array) -> Array
 
 
 def _partial_maximum(
-    xp: Namespace,
-    semiring: Semiring,
-    layer: MultivariateGaussianLayer,  # noqa: ARG001
-    params: Params,
-    x: Array,
-    missing: Array,
+    xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer, params: Params, x: Array, missing: Array
 ) -> Value:
-    wide = _wide(xp, params)
+    wide, dtype = _wide(xp, params), params["mean"].dtype
     factor, log_stddev = _factor(xp, wide)
-    density = xp.log_multivariate_normal(_completed(xp, wide, x, missing), factor)
+    rows = _wide_rows(xp, layer, x, missing)
+    completed = _completed(xp, wide, rows.z, missing)
+    density = xp.log_multivariate_normal(completed, factor)
     density = density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1)
-    is_infinite = _is_infinite(xp, xp.where(missing, 0.0, x))
-    density = xp.astype(xp.where(is_infinite, float("-inf"), density), params["mean"].dtype)
-    return semiring.from_log(xp, density)
+    if layer.logs is not None:
+        stddev = xp.expand_dims(xp.exp(log_stddev), axis=1)  # (F, 1, K, V)
+        mean = xp.expand_dims(wide["mean"], axis=1) + stddev * completed
+        left = xp.expand_dims(stddev, axis=-1) * xp.conditional_factor(factor, missing)
+        is_marked = xp.expand_dims(xp.logical_and(_is_marked(xp, layer, x), missing), axis=2)
+        density = density + _Tilt.of(xp, mean, left, is_marked).gain
+    largest = float(xp.finfo(dtype).max)
+    density = xp.astype(density if layer.logs is None else xp.clip(density, -largest, largest), dtype)
+    return rows.values(xp, semiring, density)
 
 
 def _conditional(xp: Namespace, layer: MultivariateGaussianLayer, params: Params, x: Array, missing: Array) -> Params:
     wide, dtype = _wide(xp, params), params["mean"].dtype
     factor, log_stddev = _factor(xp, wide)
     stddev = xp.exp(_by_row(xp, log_stddev, x))
-    completed = xp.reshape(_completed(xp, wide, x, missing), stddev.dims)
+    completed = xp.reshape(_completed(xp, wide, _wide_rows(xp, layer, x, missing).z, missing), stddev.dims)
     largest = float(xp.finfo(dtype).max)  # larger means would be infinite, and make others NaN
     mean = xp.clip(_by_row(xp, wide["mean"], x) + stddev * completed, -largest, largest)
     left = xp.reshape(xp.conditional_factor(factor, missing), (*stddev.dims, layer.num_variables))
@@ -278,38 +370,80 @@ def _sample(xp: Namespace, layer: MultivariateGaussianLayer, params: Params, uni
     factor = xp.tril(params["scale_tril"])
     flat = chosen(xp, xp.reshape(factor, (*factor.shape[:2], size * size)), units)
     moved = xp.reshape(flat, (*units.dims, size, size))
-    return chosen(xp, params["mean"], units) + xp.einsum("fbij,fbj->fbi", moved, normal_scores(xp, uniforms))
+    z = chosen(xp, params["mean"], units) + xp.einsum("fbij,fbj->fbi", moved, normal_scores(xp, uniforms))
+    return _exponential(xp, layer, z)
 
 
 def _centre(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    """The mean of z."""
     return params["mean"]
 
 
-def _variance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:  # noqa: ARG001
+def _spread(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:  # noqa: ARG001
+    """The variance of z."""
     return xp.sum(xp.square(xp.tril(params["scale_tril"])), axis=-1)
 
 
-def _covariance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:  # noqa: ARG001
+def _are_logs(layer: MultivariateGaussianLayer) -> tuple[bool, ...]:
+    return layer.logs or (False,) * layer.num_variables
+
+
+def _mean(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:
+    """exp(m + s^2 / 2) of marked variables."""
+    if layer.logs is None:
+        return params["mean"]
+    is_marked = _is_marked(xp, layer, params["mean"])
+    half = xp.where(is_marked, 0.5 * _spread(xp, layer, params), 0.0)
+    return _exponential(xp, layer, params["mean"] + half)
+
+
+def _variance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:
+    variance = _spread(xp, layer, params)
+    if layer.logs is None:
+        return variance
+    square = _product_excess(xp, 2.0 * params["mean"] + variance, variance)
+    return xp.where(_is_marked(xp, layer, variance), square, variance)
+
+
+def _covariance(xp: Namespace, layer: MultivariateGaussianLayer, params: Params) -> Array:
+    """E_i E_j (exp(S_ij) - 1) of two marked variables of means E; E_i S_ij of one of them and another variable."""
     factor = xp.tril(params["scale_tril"])
-    return xp.matmul(factor, xp.matrix_transpose(factor))
+    covariance = xp.matmul(factor, xp.matrix_transpose(factor))
+    if layer.logs is None:
+        return covariance
+    is_marked = _is_marked(xp, layer, covariance)
+    log_mean = params["mean"] + 0.5 * _spread(xp, layer, params)
+    scale = xp.where(is_marked, positive_exp(xp, log_mean), 1.0)
+    first, second = ([xp.expand_dims(array, axis=axis) for array in (is_marked, scale, log_mean)] for axis in (-1, -2))
+    across = finite(xp, covariance * xp.where(first[0], first[1], second[1]))
+    both = _product_excess(xp, first[2] + second[2], covariance)
+    return xp.where(xp.logical_and(first[0], second[0]), both, across)
+
+
+def _product_excess(xp: Namespace, log_product: Array, covariance: Array) -> Array:
+    """exp(log_product) (exp(covariance) - 1): no factor overflows before the product does, which is finite."""
+    is_positive = xp.greater(covariance, 0.0)
+    power = positive_exp(xp, log_product + xp.where(is_positive, covariance, 0.0))
+    share = -xp.expm1(-xp.abs(covariance))
+    return power * xp.where(is_positive, share, -share)
 
 
 def _expected(
     xp: Namespace,
-    layer: MultivariateGaussianLayer,  # noqa: ARG001
+    layer: MultivariateGaussianLayer,
     params: Params,
     x: Array,
     missing: Array,
     flows: Array,
 ) -> Statistics:
-    """Counts `(F, K)`, sums `(F, K, V)` and products `(F, K, V, V)` of rows that have a variable at least.
+    """Counts `(F, K)`, sums `(F, K, V)` and products `(F, K, V, V)` of z, of rows that have a variable at least.
 
     What a row lacks is expected given the rest of it, with its covariances.
 
     Source: Ghahramani and Jordan, "Supervised learning from incomplete data via an EM approach", 1994.
     """
     units = xp.where(xp.all(missing, axis=2, keepdims=True), 0.0, flows)  # (F, B, K)
-    known = xp.where(missing, 0.0, x)
+    known = xp.where(missing, 0.0, _Rows.of(xp, layer, x, missing).z)
     count = xp.sum(units, axis=1)
     if not bool(xp.any(missing)):
         weighted_rows = xp.expand_dims(xp.matrix_transpose(units), axis=-1) * xp.expand_dims(known, axis=1)
@@ -449,16 +583,16 @@ ROW = InputRow(
     partial_maximum=_partial_maximum,
     conditional=_conditional,
     sample=_sample,
-    mode=_centre,
+    mode=_mode,
     maximum=_maximum,
-    mean=_centre,
+    mean=_mean,
     variance=_variance,
     covariance=_covariance,
     interval=unsupported(
         "what a box of correlated normal variables holds has no closed form; take a DiagonalGaussianLayer, or count "
         "samples"
     ),
-    is_normal=True,
+    normal=Normal(_centre, _spread, _are_logs),
     closed_form=ClosedForm(_maximizer, _expected, ("mean", "scale_tril"), _own),
 )
 
@@ -466,6 +600,11 @@ ROW = InputRow(
 def _multiply(first: MultivariateGaussianLayer, second: MultivariateGaussianLayer) -> CircuitBlock:
     """The product of normal densities, see `parameters/multivariate.py`."""
     check_equal_scopes(first, second)
+    if first.logs is not None or second.logs is not None:
+        raise UnsupportedError(
+            f"multiply: {first!r} times {second!r}: a variable is on a logarithmic scale, and products of such layers "
+            "are not implemented; take layers without logs, or add a rule by `add_operator_rule`"
+        )
     operands = tuple(parameter.ref() for layer in (first, second) for parameter in (layer.mean, layer.scale_tril))
     shapes = [operand.shape for operand in operands]
     product = MultivariateGaussianLayer(

@@ -90,6 +90,21 @@ _NO_ROUTE = unsupported(
 
 
 @dataclass(frozen=True, slots=True)
+class Normal:
+    """The column `normal` of an `InputRow`.
+
+    Args:
+        mean: The mean of each variable under each unit; of its logarithm where this is normal.
+        variance: The variance, in the same way.
+        are_logs: Of a layer, whether the logarithm of each variable is normal, in place of the variable.
+    """
+
+    mean: Moment
+    variance: Moment
+    are_logs: Callable[[Any], Sequence[bool]]
+
+
+@dataclass(frozen=True, slots=True)
 class InputRow:
     """The rules of an input layer.
 
@@ -120,8 +135,8 @@ class InputRow:
             refuse the layer.
         interval: The value of each unit, summed or integrated over a box `low <= x <= high`, both ends included; ends
             may be infinite, and a box whose `low` is above its `high` is empty.
-        is_normal: Whether each variable is normal under each unit, given others too: then its mean and variance say how
-            probable any interval is, in place of `interval`.
+        normal: For layers under each of whose units every variable, or its logarithm, is normal, given others too: then
+            the mean and the variance say how probable any interval is, in place of `interval`.
         states: For layers of one variable that has finitely many states, the value of each unit at all of them; without
             it, the body computes each.
         increasing: Parameters whose numbers increase: from each of them to the next, or along the last axis of a single
@@ -144,7 +159,7 @@ class InputRow:
     variance: Moment | Unsupported = _NO_VARIANCE
     covariance: Moment | Unsupported = _NO_COVARIANCE
     interval: Interval | Unsupported = _NO_INTERVAL
-    is_normal: bool = False
+    normal: Normal | None = None
     states: States | None = None
     increasing: tuple[str, ...] = ()
     closed_form: ClosedForm | Unsupported = _NO_CLOSED_FORM

@@ -83,6 +83,12 @@ def exp_or_infinity(xp: Namespace, x: Array) -> Array:
     return xp.where(over, float("inf"), xp.exp(xp.where(over, 0.0, x)))
 
 
+def positive_exp(xp: Namespace, log_x: Array) -> Array:
+    """The exponential, as a positive number of the dtype."""
+    info = xp.finfo(log_x.dtype)
+    return xp.exp(xp.clip(log_x, math.log(info.smallest_normal) + 0.1, math.log(info.max) - 0.1))
+
+
 def inside(xp: Namespace, uniforms: Array) -> Array:
     """Uniform numbers of [0, 1), with 0 and 1 (by rounding) moved to the next number inside."""
     step = 0.5 * float(xp.finfo(uniforms.dtype).eps)

@@ -23,7 +23,7 @@ from plica.backend.torch.queries.rows import device_of, floating, integer
 from plica.backend.torch.queries.values import cached
 from plica.errors import InputError
 from plica.ir.dtypes import DType
-from plica.lower.queries.quantile import INPUT_FLOWS, NORMAL_UNITS, QUANTILE, is_normal, lower_shares
+from plica.lower.queries.quantile import INPUT_FLOWS, NORMAL_UNITS, QUANTILE, lower_shares, normal_of
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.layers.rows import independent
@@ -70,17 +70,23 @@ class _Shares:
 
 @final
 class _NormalUnits:
-    """The mixture of normal units of one variable, and where these are among those of all normal layers."""
+    """The mixture of units of one variable, normal or log-normal, and where they are among those of all layers."""
 
     def __init__(self, circuit: TorchCircuit, variable: int) -> None:
         folded = as_described(circuit)
-        groups = [group for group in reversed(folded.groups) if is_normal(folded, group.representative)]
-        self._places = [
-            (3 * number, fold, scope.index(variable))
-            for number, group in enumerate(groups)
-            for fold, scope in enumerate(group.scope_idx)
-            if variable in scope
-        ]
+        self._places: list[tuple[int, int, int]] = []
+        self._are_logs: list[bool] = []
+        start = 0
+        for group in reversed(folded.groups):
+            layer, normal = group.representative, normal_of(folded, group.representative)
+            if normal is None:
+                continue
+            for fold, scope in enumerate(group.scope_idx):
+                if variable in scope:
+                    index = scope.index(variable)
+                    self._places.append((start, fold, index))
+                    self._are_logs += [normal.are_logs(layer)[index]] * layer.num_output_units
+            start += 3
 
     def units(self, results: list[Tensor]) -> list[Tensor]:
         """Flows, means and variances of its units, `(1, B, U)` each."""
@@ -91,10 +97,20 @@ class _NormalUnits:
         )
         return [flows[None], means[None], variances[None]]
 
+    def are_logs(self, device: torch.device) -> Tensor | None:
+        """The units `(U,)` that are log-normal; None if none is."""
+        return torch.tensor(self._are_logs, device=device) if any(self._are_logs) else None
 
-def _normal_shares(flows: Tensor, means: Tensor, stddevs: Tensor, x: Tensor) -> Tensor:
-    """Which share of mixtures of normal units `(B, U)` lies up to x `(B, P)`: `(B, P)`."""
-    distances = (x[:, :, None] - means[:, None]) / stddevs[:, None]
+
+def _normal_shares(flows: Tensor, means: Tensor, stddevs: Tensor, are_logs: Tensor | None, x: Tensor) -> Tensor:
+    """Which share of mixtures of normal units `(B, U)` lies up to x `(B, P)`: `(B, P)`.
+
+    Of units of `are_logs (U,)` the logarithm of x is normal, which is -inf for all x up to 0.
+    """
+    numbers = x[:, :, None]
+    if are_logs is not None:
+        numbers = torch.where(are_logs, numbers.clamp(min=0.0).log(), numbers)
+    distances = (numbers - means[:, None]) / stddevs[:, None]
     up_to = 0.5 * torch.special.erfc(distances * -math.sqrt(0.5))  # `ndtr` loses the digits of tails
     shares: Tensor = (flows[:, None] * up_to).sum(-1)
     return shares
@@ -105,7 +121,7 @@ def _distribution(
 ) -> Callable[[Tensor], Tensor]:
     """A function from numbers `(B, P)` in float64 to the probabilities that the variable is at most these."""
     folded = circuit.folded
-    if all(is_normal(folded, layer) for layer in layers):
+    if all(normal_of(folded, layer) is not None for layer in layers):
         normal = cached(circuit, ("normal units", variable), lambda: _NormalUnits(circuit, variable))
         _, units = read_flows(circuit, NORMAL_UNITS, rows, normal.units, "nothing to say of the rest")
         flows, means, variances = (array[0] for array in units)
@@ -116,7 +132,9 @@ def _distribution(
                 f"{float(variances.max()):g}, which {shown(variances.dtype)} does not hold; compute in float64, or "
                 "rescale the variable"
             )
-        return partial(_normal_shares, flows.double(), means.double(), variances.double().sqrt())
+        return partial(
+            _normal_shares, flows.double(), means.double(), variances.double().sqrt(), normal.are_logs(flows.device)
+        )
     shares = cached(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
     _, (flows,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
     told = flows[0].double()
@@ -129,7 +147,7 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     device = device_of(circuit, QUANTILE.name)
     layers = layers_of(circuit, variable)
     folded = circuit.folded
-    if not all(is_normal(folded, layer) for layer in layers):
+    if any(normal_of(folded, layer) is None for layer in layers):
         QUANTILE.needs.check_layers(folded.described, folded.row, layers)
     dtype = getattr(torch, query_dtype(circuit).value)
     levels = checked_levels(p, device)
@@ -187,7 +205,7 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
     rows[:, variable] = torch.nan
     for layer in layers:
         row = circuit.folded.row(layer)
-        if isinstance(row, InputRow) and (row.conditional is independent or row.is_normal):
+        if isinstance(row, InputRow) and (row.conditional is independent or row.normal is not None):
             continue
         beside = list(layer.scope - Scope([variable]))
         known = rows[:, beside].isnan().logical_not().any(1).nonzero()
