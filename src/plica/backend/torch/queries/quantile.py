@@ -97,18 +97,18 @@ class _NormalUnits:
         )
         return [flows[None], means[None], variances[None]]
 
-    def are_logs(self, device: torch.device) -> Tensor:
-        """The units `(U,)` that are log-normal."""
-        return torch.tensor(self._are_logs, device=device)
+    def are_logs(self, device: torch.device) -> Tensor | None:
+        """The units `(U,)` that are log-normal; None if none is."""
+        return torch.tensor(self._are_logs, device=device) if any(self._are_logs) else None
 
 
-def _normal_shares(flows: Tensor, means: Tensor, stddevs: Tensor, are_logs: Tensor, x: Tensor) -> Tensor:
+def _normal_shares(flows: Tensor, means: Tensor, stddevs: Tensor, are_logs: Tensor | None, x: Tensor) -> Tensor:
     """Which share of mixtures of normal units `(B, U)` lies up to x `(B, P)`: `(B, P)`.
 
     Of units of `are_logs (U,)` the logarithm of x is normal, which is -inf for all x up to 0.
     """
     numbers = x[:, :, None]
-    if bool(are_logs.any()):
+    if are_logs is not None:
         numbers = torch.where(are_logs, numbers.clamp(min=0.0).log(), numbers)
     distances = (numbers - means[:, None]) / stddevs[:, None]
     up_to = 0.5 * torch.special.erfc(distances * -math.sqrt(0.5))  # `ndtr` loses the digits of tails
