@@ -241,6 +241,11 @@ class _Rows(NamedTuple):
         return semiring.from_log(xp, xp.where(self.is_outside, float("-inf"), density))
 
 
+def _vectors(xp: Namespace, layer: MultivariateGaussianLayer, x: Array, missing: Array) -> Array:
+    """The normal vectors of rows alone."""
+    return x if layer.logs is None else _Rows.of(xp, layer, x, missing).z
+
+
 def _is_marked(xp: Namespace, layer: MultivariateGaussianLayer, like: Array) -> Array:
     """Which variables are marked, `(V,)`, on the device of an array."""
     return xp.asarray(list(_are_logs(layer)), dtype=DType.BOOL, device=like.device)
@@ -314,9 +319,9 @@ def _wide(xp: Namespace, params: Params) -> Params:
     return Params.of(xp, {name: xp.astype(params[name], DType.FLOAT64) for name in ("mean", "scale_tril")})
 
 
-def _wide_rows(xp: Namespace, layer: MultivariateGaussianLayer, x: Array, missing: Array) -> _Rows:
-    """The normal vectors of rows, whose logarithms are taken in float64."""
-    return _Rows.of(xp, layer, x if layer.logs is None else xp.astype(x, DType.FLOAT64), missing)
+def _wide_x(xp: Namespace, layer: MultivariateGaussianLayer, x: Array) -> Array:
+    """Rows in float64, if logarithms are taken of them."""
+    return x if layer.logs is None else xp.astype(x, DType.FLOAT64)
 
 
 def _completed(xp: Namespace, params: Params, x: Array, missing: Array) -> Array:
@@ -331,7 +336,7 @@ def _partial_maximum(
 ) -> Value:
     wide, dtype = _wide(xp, params), params["mean"].dtype
     factor, log_stddev = _factor(xp, wide)
-    rows = _wide_rows(xp, layer, x, missing)
+    rows = _Rows.of(xp, layer, _wide_x(xp, layer, x), missing)
     completed = _completed(xp, wide, rows.z, missing)
     density = xp.log_multivariate_normal(completed, factor)
     density = density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1)
@@ -350,7 +355,8 @@ def _conditional(xp: Namespace, layer: MultivariateGaussianLayer, params: Params
     wide, dtype = _wide(xp, params), params["mean"].dtype
     factor, log_stddev = _factor(xp, wide)
     stddev = xp.exp(_by_row(xp, log_stddev, x))
-    completed = xp.reshape(_completed(xp, wide, _wide_rows(xp, layer, x, missing).z, missing), stddev.dims)
+    z = _vectors(xp, layer, _wide_x(xp, layer, x), missing)
+    completed = xp.reshape(_completed(xp, wide, z, missing), stddev.dims)
     largest = float(xp.finfo(dtype).max)  # larger means would be infinite, and make others NaN
     mean = xp.clip(_by_row(xp, wide["mean"], x) + stddev * completed, -largest, largest)
     left = xp.reshape(xp.conditional_factor(factor, missing), (*stddev.dims, layer.num_variables))
@@ -443,7 +449,7 @@ def _expected(
     Source: Ghahramani and Jordan, "Supervised learning from incomplete data via an EM approach", 1994.
     """
     units = xp.where(xp.all(missing, axis=2, keepdims=True), 0.0, flows)  # (F, B, K)
-    known = xp.where(missing, 0.0, _Rows.of(xp, layer, x, missing).z)
+    known = xp.where(missing, 0.0, _vectors(xp, layer, x, missing))
     count = xp.sum(units, axis=1)
     if not bool(xp.any(missing)):
         weighted_rows = xp.expand_dims(xp.matrix_transpose(units), axis=-1) * xp.expand_dims(known, axis=1)
