@@ -363,7 +363,8 @@ def with_terms(model: Any) -> TorchCircuit:
     check_terms(model)
     (output,) = model.symbolic.outputs
     circuit = model.symbolic.subgraph(output, *model.symbolic.layer_inputs(output))
-    return model.compiler("apart").compile(circuit)
+    terms: TorchCircuit = model.compiler("apart").compile(circuit)
+    return terms
 
 
 def check_terms(model: TorchCircuit) -> None:
