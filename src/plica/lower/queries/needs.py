@@ -32,6 +32,7 @@ class Needs:
         products: The columns that it takes from those of products, and of layers that are both at once.
         one_unit: Whether the circuit must have one output of one unit.
         spared: Whether an input layer needs none of the columns; None if all need them.
+        instead: A column of input layers that serves in place of `inputs`; empty for none.
         semiring: The semiring that it computes in; None for the circuit's own.
         signed: Whether it computes in log space of negative and complex numbers where the circuit's own semiring
             carries these.
@@ -46,6 +47,7 @@ class Needs:
     spared: Callable[[InputLayer], bool] | None = None
     semiring: Semiring | None = LSE_SUM
     signed: bool = False
+    instead: str = ""
 
     def carrier(self, default: Semiring) -> Semiring:
         """The semiring that it computes in on a circuit compiled in `default`."""
@@ -57,6 +59,8 @@ class Needs:
         """The column that a layer of this row lacks; None where it has all."""
         columns = self.inputs if isinstance(row, InputRow) else self.sums if isinstance(row, SumRow) else self.products
         if self.spared is not None and isinstance(layer, InputLayer) and self.spared(layer):
+            return None
+        if self.instead and getattr(row, self.instead, None) is not None:
             return None
         return next(
             (column for column in (getattr(row, name) for name in columns) if isinstance(column, Unsupported)), None

@@ -57,7 +57,7 @@ def quantile(circuit: Any, variable: int, p: Any, given: Any = None) -> Any:
 QUANTILE = Query(
     quantile,
     "the quantile",
-    Upward(("marginal", "interval"), sums=("choose",), products=("route",)),
+    Upward(("marginal", "interval"), sums=("choose",), products=("route",), instead="normal"),
     driver="quantile",
 )
 INPUT_FLOWS = Query(

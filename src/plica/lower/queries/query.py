@@ -47,6 +47,7 @@ class Upward:
         products: The columns that it needs of product layers, and of layers that multiply and sum.
         spared: Whether an input layer needs none of the columns; None if every input layer needs them.
         signed: Whether it computes with negative and complex numbers if the circuit's own semiring has these.
+        instead: A column of input layers that serves in place of `inputs`; empty for none.
     """
 
     inputs: tuple[str, ...]
@@ -54,6 +55,7 @@ class Upward:
     products: tuple[str, ...] = ()
     spared: Callable[[InputLayer], bool] | None = None
     signed: bool = False
+    instead: str = ""
 
     def problem(self) -> str | None:
         """What is wrong with it, or None."""
@@ -61,7 +63,16 @@ class Upward:
 
     def needs(self, function: str, name: str) -> Needs:
         """The properties that a query of this policy needs a circuit to have."""
-        return Needs(function, name, self.inputs, self.sums, self.products, spared=self.spared, signed=self.signed)
+        return Needs(
+            function,
+            name,
+            self.inputs,
+            self.sums,
+            self.products,
+            spared=self.spared,
+            signed=self.signed,
+            instead=self.instead,
+        )
 
 
 @dataclass(frozen=True, slots=True)
