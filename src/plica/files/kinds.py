@@ -34,7 +34,7 @@ KindName: TypeAlias = Literal[
 Reader: TypeAlias = Callable[[Any], float | None]
 
 LARGEST = 2.0**53  # float64 holds each whole number below it exactly
-_FARTHEST = 2**62  # the largest distance of a whole number from the origin of its column
+FARTHEST = 2**62  # the largest distance of a whole number from the origin of its column
 _NEAR = 2**20  # smaller whole numbers need no origin: float32 holds each exactly
 _MOST_COUNTED = 100  # the largest counts that a mixture of 32 Poisson distributions covers (20 standard deviations)
 _SHOWN = 8  # categories that a message lists
@@ -307,7 +307,7 @@ def _whole_reader(column: TableColumn, least: int | None) -> Reader:
         if not isinstance(number, int) or (least is not None and not least <= number < LARGEST):
             return None
         distance = number - column.origin
-        return float(distance) if -_FARTHEST <= distance <= _FARTHEST else None
+        return float(distance) if -FARTHEST <= distance <= FARTHEST else None
 
     return number_of
 
@@ -368,10 +368,10 @@ def _whole(column: TableColumn, cells: Cells) -> TableColumn | None:
     if not wholes or (len(wholes) < len(cells.values) and not column.format):
         return None
     least, most = min(wholes), max(wholes)
-    if most - least >= 2 * _FARTHEST:
+    if most - least >= 2 * FARTHEST:
         return None
     origin = 0 if max(-least, most) < _NEAR else statistics.median_low(wholes)
-    if most - least >= _FARTHEST:
+    if most - least >= FARTHEST:
         origin = (least + most) // 2
     return replace(column, format=form, origin=origin, least=_least(wholes))
 
@@ -391,7 +391,7 @@ def _real(column: TableColumn, cells: Cells) -> TableColumn | None:
 
 def _whole_type(column: TableColumn) -> CellType:
     """Integers if files with types can hold them in 64 bits, else text."""
-    return int if abs(column.origin) < _FARTHEST else str
+    return int if abs(column.origin) < FARTHEST else str
 
 
 def _is_integer(_column: TableColumn, domain: Domain) -> bool:

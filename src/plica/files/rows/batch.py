@@ -1,4 +1,4 @@
-"""A batch of rows, and the interface of an open file that gives batches."""
+"""A batch of rows, what has rows, and the interface of an open file that gives batches."""
 
 import datetime
 from abc import ABC, abstractmethod
@@ -39,8 +39,8 @@ class Batch:
         return len(self.cells)
 
 
-class RowFile(ABC):
-    """An open file of rows of D cells.
+class RowSource:
+    """What has rows of D cells, in a file or elsewhere.
 
     Attributes:
         source: The name of the file in messages.
@@ -64,14 +64,6 @@ class RowFile(ABC):
     stored: tuple[Any, ...] = ()
     delimiter: str = ","
 
-    @abstractmethod
-    def batches(self, size: int) -> Iterator[Batch]:
-        """All rows in order, in batches of at most `size`.
-
-        Raises:
-            FileFormatError: The file is damaged, or a row has another number of cells.
-        """
-
     def check_can_model(self, position: int) -> None:
         """Raise unless the cells of a column are numbers, text, truth values, dates or times.
 
@@ -86,7 +78,19 @@ class RowFile(ABC):
                 'convert it, or say {"kind": "ignored"} of it in the file of --columns'
             )
 
-    def close(self) -> None:  # noqa: B027 - arrays have nothing to close
+
+class RowFile(RowSource, ABC):
+    """An open file of rows of D cells."""
+
+    @abstractmethod
+    def batches(self, size: int) -> Iterator[Batch]:
+        """All rows in order, in batches of at most `size`.
+
+        Raises:
+            FileFormatError: The file is damaged, or a row has another number of cells.
+        """
+
+    def close(self) -> None:
         """Release the file."""
 
     def __enter__(self) -> Self:

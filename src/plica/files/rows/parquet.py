@@ -1,7 +1,5 @@
 """Rows of `.parquet` files, read by pyarrow (the extra `parquet`); nulls are missing cells."""
 
-import contextlib
-import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,8 @@ import numpy as np
 
 from plica.errors import FileFormatError
 from plica.extras import require
-from plica.files.rows.batch import Batch, CellType, RowFile
+from plica.files.rows.arrow_cells import cell_type, python_cells
+from plica.files.rows.batch import Batch, RowFile
 from plica.files.tables import one_line
 
 
@@ -44,7 +43,7 @@ class ParquetRows(RowFile):
         self.width, self.row_shape = len(self.names), (len(self.names),)
         self.num_rows = self._file.metadata.num_rows
         self.stored = tuple(schema.types)
-        self.types = tuple(_type(arrow.types, stored) for stored in schema.types)
+        self.types = tuple(cell_type(stored) for stored in schema.types)
         if len(set(self.names)) < len(self.names):
             self._file.close()
             twice = next(name for name in self.names if self.names.count(name) > 1)
@@ -57,7 +56,7 @@ class ParquetRows(RowFile):
             for part in self._file.iter_batches(batch_size=size):
                 cells = np.empty((part.num_rows, self.width), dtype=object)
                 for position, column in enumerate(part.columns):
-                    cells[:, position] = _cells(arrow, column)
+                    cells[:, position] = python_cells(column)
                 yield Batch(cells, [f"{self.source}, row {first + row}" for row in range(len(cells))])
                 first += len(cells)
         except (arrow.ArrowException, OSError, ValueError, ImportError) as error:
@@ -66,36 +65,6 @@ class ParquetRows(RowFile):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-def _cells(arrow: Any, column: Any) -> list[Any]:
-    """The cells of a column; time stamps finer than a microsecond are of numpy, since Python's are not so fine."""
-    if arrow.types.is_timestamp(column.type) and column.type.unit == "ns":
-        with contextlib.suppress(arrow.ArrowInvalid):  # raised if the cast would lose digits
-            return list(column.cast(arrow.timestamp("us", column.type.tz)).to_pylist())
-        return [
-            None if nanoseconds is None else np.datetime64(nanoseconds, "ns")
-            for nanoseconds in column.cast(arrow.int64()).to_pylist()
-        ]
-    cells: list[Any] = column.to_pylist()
-    return cells
-
-
-def _type(types: Any, stored: Any) -> CellType | None:
-    """The Python type of a column's cells."""
-    kind = stored.value_type if types.is_dictionary(stored) else stored
-    tests: dict[CellType, Any] = {
-        int: types.is_integer,
-        float: lambda arrow_type: types.is_floating(arrow_type) or types.is_decimal(arrow_type),
-        bool: types.is_boolean,
-        datetime.date: types.is_date,
-        datetime.datetime: types.is_timestamp,
-        datetime.time: types.is_time,
-        str: lambda arrow_type: (
-            types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_null(arrow_type)
-        ),
-    }
-    return next((cell for cell, test in tests.items() if test(kind)), None)
 
 
 def open_parquet(path: Path, _key: str | None, _named: bool, _delimiter: str | None) -> ParquetRows:
