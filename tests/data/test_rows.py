@@ -219,6 +219,16 @@ def test_files_of_other_widths_have_the_types_of_the_first(tmp_path: Path) -> No
     }
 
 
+def test_text_that_a_file_stores_as_codes_stays_codes_beside_text(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": ["x", "y", "x"]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": ["z", None]}), tmp_path / "1.parquet", use_dictionary=False)
+    rows = Rows(tmp_path)
+    assert rows.schema.field("a").type == pa.string()
+    (batch,) = rows.batches()
+    assert pa.types.is_dictionary(batch.data.schema.field("a").type)
+    assert batch.data.column("a").to_pylist() == ["x", "y", "x", "z", None]
+
+
 # Bad input
 
 

@@ -48,6 +48,8 @@ def reader(
 ) -> Callable[[RowBatch], Array]:
     """A function from batches of all columns of `rows` to rows of the circuit, `(B, V)`, NaN where a cell is missing.
 
+    The numbers of a column lie side by side in memory.
+
     Args:
         encoding: The columns of the model.
         rows: The rows.
@@ -65,7 +67,7 @@ def reader(
         for row, position, read_column in zip(numbers, positions, readers, strict=True):
             if position >= 0:
                 row[:] = read_column(batch.data.column(position), batch.labels)
-        return np.ascontiguousarray(numbers.T)
+        return numbers.T
 
     return read
 
@@ -104,15 +106,15 @@ class ColumnReader:
             return np.full(len(cells), np.nan)
         if pa.types.is_string_view(cells.type):
             cells = cells.cast(pa.large_string())
-        numbers, is_read = np.empty(len(cells)), np.zeros(len(cells), dtype=bool)
-        for attempt in () if self._is_closed else (numbers_of_typed, numbers_of_text):
-            result = attempt(self._column, cells, self._missing, is_array=self._is_array)
-            if result is not None:
-                numbers, is_read = result
-                break
+        if self._is_closed:
+            return self._by_distinct(cells, np.arange(len(cells)), labels)
+        result = numbers_of_typed(self._column, cells, self._missing, is_array=self._is_array)
+        if result is None:
+            result = numbers_of_text(self._column, cells, self._missing)
+        if result is None:
+            return self._by_distinct(cells, np.arange(len(cells)), labels)
+        numbers, is_read = result
         rest = np.flatnonzero(~is_read)
-        if len(rest) == len(cells):
-            return self._by_distinct(cells, rest, labels)
         if len(rest):
             numbers[rest] = self._by_distinct(cells.take(pa.array(rest)), rest, labels)
         return numbers
@@ -125,14 +127,15 @@ class ColumnReader:
             rows: (B,) the row of each cell, by which labels name it.
             labels: The names of rows.
         """
-        encoded = cells if pa.types.is_dictionary(cells.type) else _comparable(cells).dictionary_encode()
-        codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+        encoded = _with_codes(cells)
+        indices = encoded.indices
+        codes = (indices.cast(pa.int64()).fill_null(-1) if indices.null_count else indices).to_numpy()
         try:
             numbers, is_refused = self._numbers_of(encoded.dictionary, codes)
         except (OverflowError, ValueError) as error:
             raise self._unheld(encoded, rows, labels) from error
-        refused = np.flatnonzero(is_refused[codes])
-        for row in refused.tolist():
+        refused = np.flatnonzero(is_refused[codes]) if is_refused.any() else ()
+        for row in map(int, refused):
             cell = self._python(encoded.dictionary.slice(codes[row], 1))
             if self._unknown is None or not self._is_closed:
                 encode(self._column, cell, [labels[rows[row]]], words=self._words)
@@ -160,7 +163,7 @@ class ColumnReader:
         """
         if self._last is not None and self._last[0].equals(dictionary):
             _, numbers, is_refused = self._last
-            if not np.isneginf(numbers[codes]).any():
+            if not np.isneginf(numbers).any():
                 return numbers, is_refused
         else:
             numbers = np.full(len(dictionary) + 1, -np.inf)  # no cell has this number: it marks what was not read
@@ -168,22 +171,21 @@ class ColumnReader:
         is_named = np.zeros(len(numbers), dtype=bool)
         is_named[codes] = True
         used = np.flatnonzero(is_named & np.isneginf(numbers))
-        cells = self._python(dictionary.take(pa.array(used)))
-        missing = is_missing(cells, self._words)
-        for code, cell, nothing in zip(used.tolist(), cells, missing.tolist(), strict=True):
-            number = np.nan if nothing else self._read(cell)
-            numbers[code], is_refused[code] = np.nan if number is None else number, number is None
+        if len(used):
+            read = self._read(self._python(dictionary.take(pa.array(used))))
+            numbers[used] = [np.nan if number is None else number for number in read]
+            is_refused[used] = [number is None for number in read]
         self._last = (dictionary, numbers, is_refused)
         return numbers, is_refused
 
-    def _read(self, cell: Any) -> float | None:
-        """The number of a cell that is not missing; None if it is refused."""
-        if cell in self._known:
-            return self._known[cell]
-        if len(self._known) >= _MOST_CACHED:
+    def _read(self, cells: Array) -> list[float | None]:
+        """The numbers of cells: NaN for one that is missing, None for one that is refused."""
+        if len(self._known) > _MOST_CACHED:
             self._known.clear()
-        self._known[cell] = number = self._number(cell)
-        return number
+        new = [row for row, cell in enumerate(cells) if cell not in self._known]
+        for cell, is_nothing in zip(cells[new], is_missing(cells[new], self._words), strict=True):
+            self._known[cell] = np.nan if is_nothing else self._number(cell)
+        return [self._known[cell] for cell in cells]
 
     def _python(self, values: Any) -> Array:
         """Values as the functions of `plica.files.columns` take them."""
@@ -194,10 +196,14 @@ class ColumnReader:
         return cells
 
 
-def _comparable(cells: Any) -> Any:
-    """Cells of a type that pyarrow encodes by dictionaries."""
+def _with_codes(cells: Any) -> Any:
+    """Cells as codes and a dictionary."""
+    if pa.types.is_dictionary(cells.type):
+        return cells
+    if pa.types.is_boolean(cells.type):
+        return pa.DictionaryArray.from_arrays(cells.cast(pa.int8()), pa.array([False, True]))
     if pa.types.is_float16(cells.type):
-        return cells.cast(pa.float32())
+        cells = cells.cast(pa.float32())
     if pa.types.is_decimal(cells.type) and cells.type.bit_width < 128:
-        return cells.cast(pa.decimal128(cells.type.precision, cells.type.scale))
-    return cells
+        cells = cells.cast(pa.decimal128(cells.type.precision, cells.type.scale))
+    return cells.dictionary_encode()

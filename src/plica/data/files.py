@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from plica.data.batch import Group
 from plica.data.formats import Options, TableFile, format_of
 from plica.data.locations import UNREADABLE, Location, readable
-from plica.data.schemas import cast, may_be_cast, plain_schema, plain_type
+from plica.data.schemas import cast, may_be_cast, plain_schema
 from plica.data.sources import ReadGroup, Source
 from plica.errors import FileFormatError, InputError
 from plica.files.tables import one_line
@@ -44,11 +44,12 @@ class FileSource(Source):
             if format_of(file) is not self._format:
                 raise FileFormatError(f"{file}: of another kind than {location.names[0]}; read one kind at a time")
         with self._opened(0) as first:
-            self._own = _with_stripped_names(first.schema, location.names[0])
+            own, as_read = _schemas(first)
             self.has_names, self.is_array = first.has_names, first.is_array
-        self._own = self._typed(self._own)
-        self._keys, keys_schema = self._partitions()
-        self.schema = pa.schema([*self._own, *keys_schema])
+        _check_names(own, location.names[0])
+        self._own, as_read = self._with_later_types(own, as_read)
+        self._keys, keys = self._partitions()
+        self.schema, self._as_read = pa.schema([*self._own, *keys]), pa.schema([*as_read, *keys])
 
     def groups(self) -> Iterator[Group]:
         """See `Source.groups`."""
@@ -66,7 +67,7 @@ class FileSource(Source):
     def reading(self, columns: Sequence[int], size: int) -> Iterator[ReadGroup]:
         """See `Source.reading`; the last file stays open for its next group."""
         opened: dict[int, TableFile] = {}
-        schema = pa.schema([self.schema.field(position) for position in columns])
+        schema = pa.schema([self._as_read.field(position) for position in columns])
         own = [position for position in columns if position < len(self._own)]
 
         def read(group: Group) -> Iterator[Any]:
@@ -112,20 +113,22 @@ class FileSource(Source):
         finally:
             opened.close()
 
-    def _typed(self, schema: Any) -> Any:
-        """The schema with the types that later files have for columns that are empty in the first."""
-        empty = [position for position, field in enumerate(schema) if pa.types.is_null(field.type)]
+    def _with_later_types(self, own: Any, as_read: Any) -> tuple[Any, Any]:
+        """The schemas with the types that later files have for columns that are empty in the first."""
+        empty = {field.name for field in own if pa.types.is_null(field.type)}
         for file in range(1, len(self._location.paths) if empty else 0):
             with self._opened(file) as opened:
-                names = [name.strip() for name in opened.schema.names]
-            for position in list(empty):
-                name = schema.names[position]
-                if name in names and not pa.types.is_null(stored := opened.schema.field(names.index(name)).type):
-                    schema = schema.set(position, pa.field(name, plain_type(stored)))
-                    empty.remove(position)
+                later, later_as_read = _schemas(opened)
+            for name in [
+                name for name in later.names if name in empty and not pa.types.is_null(later.field(name).type)
+            ]:
+                position = own.get_field_index(name)
+                own = own.set(position, later.field(name))
+                as_read = as_read.set(position, later_as_read.field(name))
+                empty.remove(name)
             if not empty:
                 break
-        return schema
+        return own, as_read
 
     def _partitions(self) -> tuple[list[dict[str, Any]], list[Any]]:
         """The values that the folders of each file name, as in `year=2026/a.parquet`, and their fields."""
@@ -224,9 +227,16 @@ def _close(opened: dict[int, TableFile]) -> None:
     opened.clear()
 
 
-def _with_stripped_names(schema: Any, file: str) -> Any:
-    names = [name.strip() for name in schema.names]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+def _schemas(opened: TableFile) -> tuple[Any, Any]:
+    """The columns of a file, and as they are read, without the spaces around their names."""
+    names = [name.strip() for name in opened.schema.names]
+    return (
+        plain_schema(pa.schema(list(zip(names, opened.schema.types, strict=True)))),
+        plain_schema(pa.schema(list(zip(names, opened.read_types, strict=True)))),
+    )
+
+
+def _check_names(schema: Any, file: str) -> None:
+    if len(set(schema.names)) < len(schema.names):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
         raise FileFormatError(f"{file}: two columns are called {twice!r}; rename one: names tell columns apart")
-    return plain_schema(pa.schema([pa.field(name, field.type) for name, field in zip(names, schema, strict=True)]))

@@ -2,7 +2,7 @@
 
 | ending | groups | read |
 |---|---|---|
-| .parquet | row groups | by pages: a batch is decoded, not the row group |
+| .parquet | row groups | by pages: a batch is decoded, not the row group; text of few values as codes |
 | .arrow .feather .ipc | batches of the file | one at a time |
 | .csv .tsv, also compressed | one | by blocks of 1 MiB; all cells are text |
 | .npy | parts of 2^20 cells | by memory map |
@@ -31,6 +31,7 @@ from plica.files.tables import delimiter_of, is_header, map_npy
 
 _BUFFERS = 1 << 26  # bytes of all columns of a Parquet file that are read at once
 _LARGEST_BUFFER = 1 << 16  # of one column
+_SMALL_DICTIONARY = 1 << 16  # bytes of the values of a column of text that is read as codes
 _GROUP_CELLS = 1 << 20  # of an array
 _HEAD = 1 << 16  # bytes of a text by which its delimiter and its names are found
 
@@ -53,12 +54,14 @@ class TableFile(ABC):
 
     Attributes:
         schema: A `pyarrow.Schema`: the columns in the file's order.
+        read_types: The types of the columns as they are read, where text may be codes of a dictionary.
         sizes: The number of rows of each group, None where it is not known.
         has_names: Whether the file names its columns.
         is_array: Whether the file is an array of numbers, in which a date is a number of days from 1970.
     """
 
     schema: Any
+    read_types: tuple[Any, ...]
     sizes: tuple[int | None, ...]
     has_names: bool = True
     is_array: bool = False
@@ -91,12 +94,19 @@ class ParquetTable(TableFile):
             metadata = pq.read_metadata(file)
             # Far files are read in few large pieces, near ones through a small buffer for each column.
             buffer = min(_LARGEST_BUFFER, max(4096, _BUFFERS // max(1, metadata.num_columns))) if is_local else 0
-            self._file = pq.ParquetFile(file, metadata=metadata, pre_buffer=not is_local, buffer_size=buffer)
+            self._file = pq.ParquetFile(
+                file,
+                metadata=metadata,
+                pre_buffer=not is_local,
+                buffer_size=buffer,
+                read_dictionary=_texts_of_few(metadata),
+            )
         except BaseException:
             file.close()
             raise
         self._source = file
-        self.schema = self._file.schema_arrow
+        self.schema = metadata.schema.to_arrow_schema()
+        self.read_types = tuple(self._file.schema_arrow.types)
         self.sizes = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
 
     def read(self, group: int, columns: Sequence[int], size: int) -> Iterator[Any]:
@@ -123,7 +133,7 @@ class ArrowTable(TableFile):
         self._source = system.open_input_file(path)
         try:
             self._file = pa.ipc.open_file(self._source)
-            self.schema = self._file.schema
+            self.schema, self.read_types = self._file.schema, tuple(self._file.schema.types)
             # The number of rows stands before the columns of a batch, of which the first is read with it.
             first = pa.ipc.open_file(self._source, options=pa.ipc.IpcReadOptions(included_fields=[0]))
             self.sizes = tuple(first.get_batch(group).num_rows for group in range(first.num_record_batches))
@@ -165,6 +175,7 @@ class TextTable(TableFile):
         names = first if self.has_names else [str(position) for position in range(len(first))]
         if len({name.strip() for name in names}) == len(names):
             self.schema = pa.schema([(name, pa.string()) for name in names])
+            self.read_types = tuple(self.schema.types)
         else:
             twice = next(name.strip() for name in names if sum(name.strip() == other.strip() for other in names) > 1)
             raise FileFormatError(f"{name}: two columns are called {twice!r}; rename one: names tell columns apart")
@@ -220,6 +231,7 @@ class ArrayTable(TableFile):
         self._dtype, self._step = rows.dtype, max(1, _GROUP_CELLS // max(1, rows.width))
         stored = pa.from_numpy_dtype(self._dtype)
         self.schema = pa.schema([(str(position), stored) for position in range(rows.width)])
+        self.read_types = (stored,) * rows.width
         starts = range(0, len(self._values), self._step)
         self.sizes = tuple(min(self._step, len(self._values) - start) for start in starts)
         self.has_names, self.is_array = False, True
@@ -239,6 +251,25 @@ class ArrayTable(TableFile):
 
     def close(self) -> None:
         """See `TableFile.close`."""
+
+
+def _texts_of_few(metadata: Any) -> list[str]:
+    """The columns of text that the first row group stores as codes of a small dictionary: they stay codes.
+
+    A file whose dictionary grows beyond a limit of its writer, often 1 MiB, stores plain text from there on.
+    """
+    if not metadata.num_row_groups:
+        return []
+    group = metadata.row_group(0)
+    columns = [group.column(leaf) for leaf in range(metadata.num_columns)]
+    return [
+        column.path_in_schema
+        for leaf, column in enumerate(columns)
+        if column.physical_type == "BYTE_ARRAY"
+        and metadata.schema.column(leaf).logical_type.type == "STRING"
+        and column.has_dictionary_page
+        and column.data_page_offset - column.dictionary_page_offset <= _SMALL_DICTIONARY
+    ]
 
 
 def sliced(batch: Any, size: int) -> Iterator[Any]:

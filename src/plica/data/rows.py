@@ -37,7 +37,8 @@ class Rows(RowSource):
         named: Whether the first line of a text holds names; by default it does if none of its cells is a number.
 
     Attributes:
-        schema: A `pyarrow.Schema`; names without the spaces around them.
+        schema: A `pyarrow.Schema`; names without the spaces around them. Where a file of Parquet stores text as codes
+            of a small dictionary, batches have the codes.
 
     Raises:
         FileFormatError: The source cannot be read.

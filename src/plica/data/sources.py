@@ -25,7 +25,7 @@ class Source(ABC):
 
     Attributes:
         name: Its name in messages.
-        schema: A `pyarrow.Schema`.
+        schema: A `pyarrow.Schema`. Batches may have codes of a dictionary for a column of text.
         has_names: Whether its columns have names of their own.
         is_array: Whether it is an array of numbers, in which a date is a number of days from 1970.
     """

@@ -21,20 +21,13 @@ _REAL = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?$"
 _WITH_POINT = r"^-?[0-9]{1,15}(\.0{1,9})?$"
 
 
-def numbers_of_text(
-    column: TableColumn,
-    cells: Any,
-    missing: MissingWords,
-    *,
-    is_array: bool,  # noqa: ARG001 - arrays have no text
-) -> Numbers | None:
+def numbers_of_text(column: TableColumn, cells: Any, missing: MissingWords) -> Numbers | None:
     """The numbers of a column of text; None if it is no column of numbers.
 
     Args:
         column: A column of counts, whole numbers or reals.
         cells: A `pyarrow.Array`.
         missing: The words for missing cells.
-        is_array: Ignored.
     """
     is_text = pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
     if not is_text or column.kind not in ("count", "whole", "real"):

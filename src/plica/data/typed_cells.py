@@ -98,7 +98,10 @@ def of_wholes(column: TableColumn, wholes: Array) -> Numbers | None:
     least, most = max(least, _INT64[0]), min(most, _INT64[1])
     if least > most:
         return None
-    return (wholes - np.int64(origin)).astype(np.float64), (wholes >= least) & (wholes <= most)
+    is_read = np.ones(len(wholes), dtype=bool)
+    if len(wholes) and not (least <= wholes.min() and wholes.max() <= most):
+        is_read = (wholes >= least) & (wholes <= most)
+    return (wholes - np.int64(origin) if origin else wholes).astype(np.float64), is_read
 
 
 def of_floats(column: TableColumn, floats: Array) -> Numbers | None:
@@ -117,21 +120,24 @@ def of_floats(column: TableColumn, floats: Array) -> Numbers | None:
 
 
 def _of_integers(column: TableColumn, cells: Any, missing: MissingWords) -> Numbers | None:
-    is_null = _is_null(cells)
     values = (cells.fill_null(0) if cells.null_count else cells).to_numpy()
-    fits = values <= _INT64[1] if values.dtype == np.uint64 else np.ones(len(values), dtype=bool)
-    wholes = np.where(fits, values, 0).astype(np.int64) if values.dtype == np.uint64 else values.astype(np.int64)
-    if column.kind == "real":
-        numbers, is_read = wholes.astype(np.float64), fits
-    else:
-        read = of_wholes(column, wholes)
-        if read is None:
+    if values.dtype == np.uint64 and len(values) and values.max() > _INT64[1]:
+        return None
+    wholes = values.astype(np.int64, copy=False)
+    read = (wholes.astype(np.float64), np.ones(len(wholes), dtype=bool))
+    if column.kind != "real":
+        of_column = of_wholes(column, wholes)
+        if of_column is None:
             return None
-        numbers, is_read = read[0], read[1] & fits
-    if len(missing.wholes):
-        is_null |= fits & np.isin(wholes, missing.wholes)
-    numbers[is_null] = np.nan
-    return numbers, is_read | is_null
+        read = of_column
+    numbers, is_read = read
+    is_nothing = np.isin(wholes, missing.wholes) if len(missing.wholes) else None
+    if cells.null_count:
+        is_nothing = _is_null(cells) if is_nothing is None else is_nothing | _is_null(cells)
+    if is_nothing is not None:
+        numbers[is_nothing] = np.nan
+        is_read |= is_nothing
+    return numbers, is_read
 
 
 def _of_floats(column: TableColumn, floats: Array, missing: MissingWords) -> Numbers | None:
