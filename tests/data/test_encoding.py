@@ -9,10 +9,11 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 
-from plica.data import Rows, reader
+from plica.data import Rows, numbers, reader
 from plica.data.encoding import ColumnReader
 from plica.errors import InputError
 from plica.files.columns import encode
@@ -235,3 +236,29 @@ def test_a_time_that_python_does_not_hold_is_named() -> None:
     cells = pa.array([0, 2**45], pa.int64()).cast(pa.timestamp("s"))
     with pytest.raises(InputError, match=r"^row 1, column 'seen': a timestamp\[s\] that cannot be read"):
         ColumnReader(column, (), None)(cells, ["row 0", "row 1"])
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_numbers_of_all_rows_keep_their_places(seed: int | None, tmp_path: Any) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"more": ["x"] * 50, "pet": ["cat", "dog"] * 25, "row": range(50)})
+    pa.parquet.write_table(table, path, row_group_size=20)
+    columns = (
+        TableColumn("row", "whole"),
+        TableColumn("pet", "categorical", ("cat", "dog")),
+        TableColumn("age", "real"),
+    )
+    seen = []
+    for batch in numbers(Encoding(columns), Rows(path), size=8, seed=seed, unread="age"):
+        assert batch.numbers.shape == (len(batch), 3)
+        np.testing.assert_array_equal(batch.numbers[:, 0], batch.rows)
+        np.testing.assert_array_equal(batch.numbers[:, 1], batch.rows % 2)
+        assert np.isnan(batch.numbers[:, 2]).all()
+        assert batch.labels[0] == f"{path}, row {batch.rows[0]} (row group {batch.rows[0] // 20})"
+        seen += batch.rows.tolist()
+    assert sorted(seen) == list(range(50))
+    assert (seen == sorted(seen)) == (seed is None)
+    with pytest.raises(
+        InputError, match=r"a\.parquet: the model expects a column 'age', found the columns more, pet, row"
+    ):
+        numbers(Encoding(columns), Rows(path))

@@ -16,8 +16,10 @@ from plica.extras import require
 
 require("pyarrow")
 
-from plica.data.batch import RowBatch as RowBatch  # noqa: E402 - pyarrow first
+from plica.data.batch import NumberBatch as NumberBatch  # noqa: E402 - pyarrow first
+from plica.data.batch import RowBatch as RowBatch  # noqa: E402
+from plica.data.encoding import numbers as numbers  # noqa: E402
 from plica.data.encoding import reader as reader  # noqa: E402
 from plica.data.rows import Rows as Rows  # noqa: E402
 
-__all__ = ["RowBatch", "Rows", "reader"]
+__all__ = ["NumberBatch", "RowBatch", "Rows", "numbers", "reader"]

@@ -20,14 +20,14 @@ The result is what `plica.files.columns.encode` gives for the cells as Python ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from plica.data.batch import RowBatch
-from plica.data.rows import Rows
+from plica.data.batch import NumberBatch, RowBatch
+from plica.data.rows import ROWS, Rows
 from plica.data.text_cells import numbers_of_text
 from plica.data.typed_cells import MissingWords, numbers_of_typed
 from plica.errors import InputError
@@ -59,17 +59,62 @@ def reader(
     Raises:
         InputError: The rows lack a column; the function raises for a cell that is no value of its column.
     """
-    positions = encoding.positions(rows, unread)
+    return _reader(encoding, rows, encoding.positions(rows, unread), unknown)
+
+
+def _reader(
+    encoding: Encoding, rows: Rows, positions: Sequence[int], unknown: Unknown | None
+) -> Callable[[RowBatch], Array]:
+    """A function from batches to numbers, where each column of the model has a position, -1 if it is not there."""
     readers = [ColumnReader(column, encoding.words, unknown, is_array=rows.is_array) for column in encoding.modelled]
 
     def read(batch: RowBatch) -> Array:
-        numbers = np.full((len(readers), len(batch)), np.nan)
-        for row, position, read_column in zip(numbers, positions, readers, strict=True):
+        columns = np.full((len(readers), len(batch)), np.nan)
+        for column, position, read_column in zip(columns, positions, readers, strict=True):
             if position >= 0:
-                row[:] = read_column(batch.data.column(position), batch.labels)
-        return numbers.T
+                column[:] = read_column(batch.data.column(position), batch.labels)
+        return columns.T
 
     return read
+
+
+def numbers(
+    encoding: Encoding,
+    rows: Rows,
+    *,
+    size: int = ROWS,
+    shard: tuple[int, int] = (0, 1),
+    seed: int | None = None,
+    unknown: Unknown | None = None,
+    unread: str | None = None,
+) -> Generator[NumberBatch, None, None]:
+    """Rows as numbers, which a thread reads ahead; only the columns of the model are read.
+
+    In random order this is faster than `batches` and `reader`, since a row of numbers lies in one piece.
+
+    Args:
+        encoding: The columns of the model.
+        rows: The rows.
+        size: See `Rows.batches`, as for `shard` and `seed`.
+        shard: The rows of which process.
+        seed: Of a random order.
+        unknown: See `reader`, as for `unread`; it is called in that thread.
+        unread: A column all of whose cells count as missing.
+
+    Raises:
+        InputError: The rows lack a column; a cell is no value of its column.
+        FileFormatError: A file is damaged, or there are no rows.
+    """
+    positions = encoding.positions(rows, unread)
+    present = [position for position in positions if position >= 0]
+    read = _reader(encoding, rows, [present.index(at) if at >= 0 else at for at in positions], unknown)
+
+    def convert(batch: RowBatch) -> NumberBatch:
+        found = read(batch)
+        found = found if seed is None else np.ascontiguousarray(found)
+        return NumberBatch(batch.groups, batch.group_of, batch.rows, found)
+
+    return rows.converted(convert, present or [0], size=size, shard=shard, seed=seed)
 
 
 class ColumnReader:

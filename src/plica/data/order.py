@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from plica.data.batch import Group, RowBatch, joined
+from plica.data.batch import Batch, Group, RowBatch
 from plica.errors import InputError
 
 _BUFFERED_ROWS = 1 << 16
 _BUFFERED_BYTES = 1 << 26
+
+
+AnyBatch = TypeVar("AnyBatch", bound=Batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ def read(
     size: int,
     shard: Shard,
     seed: int | None,
-) -> Generator[RowBatch, None, None]:
+    convert: Callable[[RowBatch], AnyBatch],
+) -> Generator[AnyBatch, None, None]:
     """The batches of a shard.
 
     Args:
@@ -95,6 +99,7 @@ def read(
         size: The rows of each batch but the last.
         shard: Which rows.
         seed: Of their random order; None for the order of the source.
+        convert: Makes what is shuffled and returned of the rows as they are read.
 
     Raises:
         InputError: There are fewer rows than processes.
@@ -112,9 +117,10 @@ def read(
     batches: Iterator[RowBatch] = (part for stretch in stretches for part in _of_stretch(stretch, read_group))
     if is_dealt:
         batches = shard.dealt(batches)
+    converted: Iterator[AnyBatch] = map(convert, batches)
     if seed is not None:
-        batches = shuffled(batches, np.random.default_rng([seed, shard.rank, shard.world]), size)
-    yield from rebatched(batches, size)
+        converted = shuffled(converted, np.random.default_rng([seed, shard.rank, shard.world]), size)
+    yield from rebatched(converted, size)
 
 
 def _of_stretch(stretch: Stretch, read_group: Callable[[Group], Iterator[Any]]) -> Iterator[RowBatch]:
@@ -129,16 +135,16 @@ def _of_stretch(stretch: Stretch, read_group: Callable[[Group], Iterator[Any]]) 
             return
 
 
-def shuffled(batches: Iterable[RowBatch], random: np.random.Generator, size: int) -> Iterator[RowBatch]:
+def shuffled(batches: Iterable[AnyBatch], random: np.random.Generator, size: int) -> Iterator[AnyBatch]:
     """Rows in random order within a buffer, which holds 65,536 rows or 64 MiB, and two batches at least.
 
     A full buffer is shuffled, and gives away one half: rows that are read together are spread over more than a buffer.
     """
-    buffer: list[RowBatch] = []
+    buffer: list[AnyBatch] = []
     rows = bytes_ = 0
     for batch in batches:
         buffer.append(batch)
-        rows, bytes_ = rows + len(batch), bytes_ + batch.data.nbytes
+        rows, bytes_ = rows + len(batch), bytes_ + batch.nbytes
         if rows >= 2 * size and (rows >= _BUFFERED_ROWS or bytes_ >= _BUFFERED_BYTES):
             mixed = _mixed(buffer, random)
             yield mixed.slice(0, rows // 2)
@@ -148,23 +154,27 @@ def shuffled(batches: Iterable[RowBatch], random: np.random.Generator, size: int
         yield _mixed(buffer, random)
 
 
-def _mixed(buffer: Sequence[RowBatch], random: np.random.Generator) -> RowBatch:
-    whole = joined(buffer)
+def _mixed(buffer: Sequence[AnyBatch], random: np.random.Generator) -> AnyBatch:
+    whole = _joined(buffer)
     return whole.take(random.permutation(len(whole)))
 
 
-def rebatched(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
+def rebatched(batches: Iterable[AnyBatch], size: int) -> Iterator[AnyBatch]:
     """Batches of `size` rows each, the last of fewer."""
-    waiting: list[RowBatch] = []
+    waiting: list[AnyBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += len(batch)
         if rows >= size:
-            whole = joined(waiting)
+            whole = _joined(waiting)
             for start in range(0, rows - size + 1, size):
                 yield whole.slice(start, start + size)
             rows %= size
             waiting = [whole.slice(len(whole) - rows, len(whole))] if rows else []
     if waiting:
-        yield joined(waiting)
+        yield _joined(waiting)
+
+
+def _joined(batches: Sequence[AnyBatch]) -> AnyBatch:
+    return batches[0] if len(batches) == 1 else type(batches[0]).joined(batches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -14,14 +14,14 @@ from plica.data.batch import RowBatch
 from plica.data.files import FileSource
 from plica.data.formats import Options
 from plica.data.locations import locate
-from plica.data.order import Shard, read
+from plica.data.order import AnyBatch, Shard, read
 from plica.data.sources import Source, of_object
 from plica.errors import FileFormatError, InputError
 from plica.files.rows.arrow_cells import cell_type
 from plica.files.rows.batch import RowSource
 from plica.forks import cached_property
 
-_ROWS = 8192
+ROWS = 8192
 _CELLS_AT_ONCE = 1 << 20
 
 
@@ -74,7 +74,7 @@ class Rows(RowSource):
         self,
         columns: Sequence[str] | None = None,
         *,
-        size: int = _ROWS,
+        size: int = ROWS,
         shard: tuple[int, int] = (0, 1),
         seed: int | None = None,
     ) -> Generator[RowBatch, None, None]:
@@ -93,20 +93,46 @@ class Rows(RowSource):
                 twice; there are fewer rows than processes.
             FileFormatError: A file is damaged, or there are no rows.
         """
+        return self.converted(lambda batch: batch, self._positions(columns), size=size, shard=shard, seed=seed)
+
+    def converted(
+        self,
+        convert: Callable[[RowBatch], AnyBatch],
+        positions: Sequence[int],
+        *,
+        size: int = ROWS,
+        shard: tuple[int, int] = (0, 1),
+        seed: int | None = None,
+    ) -> Generator[AnyBatch, None, None]:
+        """What a function makes of batches, in the thread that reads them and before rows are shuffled.
+
+        Args:
+            convert: The function; it keeps the rows and their order.
+            positions: The columns to read, by their positions.
+            size: See `batches`, as for `shard` and `seed`.
+            shard: The rows of which process.
+            seed: Of a random order.
+
+        Raises:
+            PlicaError: See `batches`.
+        """
         size = integer("Rows.batches", "size", size, least=1)
         seed = None if seed is None else as_seed("Rows.batches", seed)
-        positions = self._positions(columns)
-        chosen = _shard(shard)
-        return ahead(self._read(positions, size, chosen, seed))
+        return ahead(self._read(convert, positions, size, _shard(shard), seed))
 
     def _read(
-        self, positions: Sequence[int], size: int, shard: Shard, seed: int | None
-    ) -> Generator[RowBatch, None, None]:
+        self,
+        convert: Callable[[RowBatch], AnyBatch],
+        positions: Sequence[int],
+        size: int,
+        shard: Shard,
+        seed: int | None,
+    ) -> Generator[AnyBatch, None, None]:
         at_once = max(1, min(size, _CELLS_AT_ONCE // len(positions)))
         any_rows = False
         groups = self._rows.groups()
         with self._rows.reading(positions, at_once) as read_group:
-            batches = read(groups, read_group, source=self.source, size=size, shard=shard, seed=seed)
+            batches = read(groups, read_group, source=self.source, size=size, shard=shard, seed=seed, convert=convert)
             with closing(batches):
                 for batch in batches:
                     any_rows = True
