@@ -21,5 +21,7 @@ from plica.data.batch import RowBatch as RowBatch  # noqa: E402
 from plica.data.encoding import numbers as numbers  # noqa: E402
 from plica.data.encoding import reader as reader  # noqa: E402
 from plica.data.rows import Rows as Rows  # noqa: E402
+from plica.data.summary import Summary as Summary  # noqa: E402
+from plica.data.summary import summarise as summarise  # noqa: E402
 
-__all__ = ["NumberBatch", "RowBatch", "Rows", "numbers", "reader"]
+__all__ = ["NumberBatch", "RowBatch", "Rows", "Summary", "numbers", "reader", "summarise"]

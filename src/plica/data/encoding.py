@@ -172,7 +172,7 @@ class ColumnReader:
             rows: (B,) the row of each cell, by which labels name it.
             labels: The names of rows.
         """
-        encoded = _with_codes(cells)
+        encoded = with_codes(cells)
         indices = encoded.indices
         codes = (indices.cast(pa.int64()).fill_null(-1) if indices.null_count else indices).to_numpy()
         try:
@@ -241,7 +241,7 @@ class ColumnReader:
         return cells
 
 
-def _with_codes(cells: Any) -> Any:
+def with_codes(cells: Any) -> Any:
     """Cells as codes and a dictionary."""
     if pa.types.is_dictionary(cells.type):
         return cells

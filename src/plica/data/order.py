@@ -18,7 +18,7 @@ from plica.data.batch import Batch, Group, RowBatch
 from plica.errors import InputError
 
 _BUFFERED_ROWS = 1 << 16
-_BUFFERED_BYTES = 1 << 26
+_BUFFERED_BYTES = 3 << 23  # so few that the allocator reuses the memory instead of asking the system for it
 
 
 AnyBatch = TypeVar("AnyBatch", bound=Batch)
@@ -136,7 +136,7 @@ def _of_stretch(stretch: Stretch, read_group: Callable[[Group], Iterator[Any]]) 
 
 
 def shuffled(batches: Iterable[AnyBatch], random: np.random.Generator, size: int) -> Iterator[AnyBatch]:
-    """Rows in random order within a buffer, which holds 65,536 rows or 64 MiB, and two batches at least.
+    """Rows in random order within a buffer, which holds 65,536 rows or 24 MiB, and two batches at least.
 
     A full buffer is shuffled, and gives away one half: rows that are read together are spread over more than a buffer.
     """
