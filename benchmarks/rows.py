@@ -38,7 +38,7 @@ from plica import data
 from plica.data import Rows
 from plica.files.encoding import Encoding
 from plica.files.kinds import TableColumn
-from plica.files.rows import open_rows
+from plica.tables.files import open_table
 
 _ROOT = Path(__file__).parents[1]
 _GROUP = 100_000
@@ -104,7 +104,7 @@ def numbers(path: Path, seed: int | None = None) -> int:
 
 
 def _cells_of_python(path: Path) -> int:
-    with open_rows(path) as rows:
+    with open_table(path) as rows:
         read = Encoding(columns_of(path)).reader(rows)
         return sum(read(batch).size for batch in rows.batches(4096))
 

@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks import rows as benchmark
 from plica.data import Rows, numbers
 from plica.files.encoding import Encoding
-from plica.files.rows import open_rows
+from plica.tables.files import open_table
 
 
 def test_contenders_read_the_same_numbers(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_contenders_read_the_same_numbers(tmp_path: Path) -> None:
     report = json.loads(json.dumps(benchmark.speeds(path, rounds=1)))
     assert set(report["million cells per second"]) == set(report["ratios"]) == set(benchmark.CONTENDERS)
     encoding = Encoding(benchmark.columns_of(path))
-    with open_rows(path) as cells:
+    with open_table(path) as cells:
         by_cell = encoding.reader(cells)
         expected = np.concatenate([by_cell(batch) for batch in cells.batches(128)])
     np.testing.assert_array_equal(

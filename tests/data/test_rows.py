@@ -262,7 +262,9 @@ def test_a_file_that_is_cut_short_is_named(kept: float, folder: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * kept)])
     seen: list[int] = []
-    with pytest.raises(FileFormatError, match=r"part-7\.parquet: cannot be read .*; cut short\?$") as caught:
+    with pytest.raises(
+        FileFormatError, match=r"part-7\.parquet: (cannot be read|not a readable).*; cut short\?$"
+    ) as caught:
         seen.extend(len(batch) for batch in Rows(folder).batches(size=100))
     assert seen == [100] * 7
     assert "\n" not in str(caught.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -45,10 +46,12 @@ class FileSource(Source):
                 raise FileFormatError(f"{file}: of another kind than {location.names[0]}; read one kind at a time")
         with self._opened(0) as first:
             own, as_read = _schemas(first)
+            header = first.schema.names
             self.has_names, self.is_array = first.has_names, first.is_array
         _check_names(own, location.names[0])
         self._own, as_read = self._with_later_types(own, as_read)
         self._keys, keys = self._partitions()
+        self.header = (*header, *(key.name for key in keys))
         self.schema, self._as_read = pa.schema([*self._own, *keys]), pa.schema([*as_read, *keys])
 
     def groups(self) -> Iterator[Group]:
@@ -103,7 +106,8 @@ class FileSource(Source):
         except FileFormatError:
             raise
         except UNREADABLE as error:
-            raise FileFormatError(f"{name}: cannot be read ({one_line(error)}); {_CUT_SHORT}") from error
+            kind = Path(name).suffix
+            raise FileFormatError(f"{name}: not a readable {kind} file ({one_line(error)}); {_CUT_SHORT}") from error
 
     @contextmanager
     def _opened(self, file: int) -> Iterator[TableFile]:

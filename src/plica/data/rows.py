@@ -50,8 +50,9 @@ class Rows(RowSource):
     ) -> None:
         self._rows = _source(source, filesystem, Options(delimiter, named))
         self.source, self.schema = self._rows.name, self._rows.schema
-        self.header = tuple(self.schema.names)
-        self.names = self.header if self._rows.has_names else None
+        self._columns = tuple(self.schema.names)
+        self.header = self._rows.header or self._columns
+        self.names = self._columns if self._rows.has_names else None
         self.width = len(self.schema)
         self.row_shape, self.stored = (self.width,), tuple(self.schema.types)
         self.types = tuple(cell_type(stored) for stored in self.stored)
@@ -143,11 +144,11 @@ class Rows(RowSource):
     def _positions(self, columns: Sequence[str] | None) -> list[int]:
         if columns is None:
             return list(range(self.width))
-        lacking = [name for name in columns if name not in self.header]
+        lacking = [name for name in columns if name not in self._columns]
         if lacking or not columns:
             wanted = f"there is no column {lacking[0]!r}" if lacking else "no column is chosen"
-            raise InputError(f"{self.source}: {wanted}; its columns are {', '.join(self.header)}")
-        return [self.header.index(name) for name in columns]
+            raise InputError(f"{self.source}: {wanted}; its columns are {', '.join(self._columns)}")
+        return [self._columns.index(name) for name in columns]
 
 
 def _source(source: Any, filesystem: Any, options: Options) -> Source:

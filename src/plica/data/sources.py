@@ -26,12 +26,14 @@ class Source(ABC):
     Attributes:
         name: Its name in messages.
         schema: A `pyarrow.Schema`. Batches may have codes of a dictionary for a column of text.
+        header: The names with the spaces around them, where these were taken off.
         has_names: Whether its columns have names of their own.
         is_array: Whether it is an array of numbers, in which a date is a number of days from 1970.
     """
 
     name: str
     schema: Any
+    header: tuple[str, ...] = ()
     has_names: bool = True
     is_array: bool = False
 

@@ -32,8 +32,9 @@ from plica.errors import InputError
 from plica.files.columns import is_missing
 from plica.files.infer import ColumnRecord, columns_of
 from plica.files.kinds import Cells, TableColumn
-from plica.files.rows.arrow_cells import python_cells
+from plica.files.rows.arrow_cells import cell_type, python_cells
 from plica.files.rows.batch import Array
+from plica.files.tables import one_line
 
 _REAL = TableColumn("", "real")
 _MOST_TEXTS = 32  # that are no plain numbers, and are kept beside a sample
@@ -108,11 +109,15 @@ class ColumnSummary:
         self.distinct, self.moments = DistinctCells(), Moments()
         self._words, self._missing = tuple(words), MissingWords.of(words)
         self._witnesses: dict[str, Any] = {}  # by what they show
+        self._other: list[Any] = []  # a cell of a type that no column has
         self._run: tuple[int, int] | None = None  # the first and the last of the cells while they count by ones
 
     def add(self, cells: Any) -> None:
         """Add the cells of some rows, a `pyarrow.Array`."""
         present = cells.drop_null()
+        if len(present) and cell_type(present.type) is None:
+            self._other = python_cells(present.slice(0, 1))
+            present = present.slice(0, 0)
         if pa.types.is_floating(present.type):
             present = present.filter(pc.invert(pc.is_nan(present)))
         is_first = self.num_rows == self.num_null
@@ -141,6 +146,7 @@ class ColumnSummary:
         result.num_null = self.num_null + other.num_null
         result.distinct = self.distinct.merged(other.distinct)
         result.moments = self.moments.merged(other.moments)
+        result._other = self._other or other._other
         result._witnesses = {**other._witnesses, **self._witnesses}
         for name, is_further in (
             ("least", other.moments.least < self.moments.least),
@@ -156,6 +162,8 @@ class ColumnSummary:
 
     def cells(self) -> Cells:
         """The cells that are not missing, by which kinds recognise their columns."""
+        if self._other:
+            return Cells(self._other)
         counts = dict(self.distinct.counts)
         if not self.distinct.has_all:
             counts = {**dict.fromkeys(self._witnesses.values(), 1), **counts}
@@ -255,10 +263,17 @@ def summarise(
 
     Raises:
         FileFormatError: A file is damaged, or there are no rows.
+        InputError: A cell is of no type that Python has, such as a time of the year 10,000.
     """
-    names = tuple(columns) if columns is not None else rows.header
+    names = tuple(columns) if columns is not None else tuple(rows.schema.names)
     found = {name: ColumnSummary(words) for name in names}
     for batch in rows.batches(columns, size=size, shard=shard):
-        for summary, cells in zip(found.values(), batch.data.columns, strict=True):
-            summary.add(cells)
+        for (name, summary), cells in zip(found.items(), batch.data.columns, strict=True):
+            try:
+                summary.add(cells)
+            except (OverflowError, ValueError) as error:
+                raise InputError(
+                    f"{batch.labels[0]} and below, column {name!r}: a cell that cannot be read ({one_line(error)}); "
+                    "correct it, or leave it empty where the value is not known"
+                ) from error
     return Summary(rows.source, found)

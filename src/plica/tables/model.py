@@ -12,11 +12,12 @@ from plica.errors import InputError
 from plica.files.columns import Form, decode, rounded, type_of
 from plica.files.encoding import Encoding, read_numbers
 from plica.files.kinds import KINDS, Cell, TableColumn
-from plica.files.rows import Batch, RowFile, open_rows
+from plica.files.rows import Batch, RowFile
 from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
 from plica.symbolic.domains import outside
 from plica.tables.build import find_device
+from plica.tables.files import numbers_reader, open_table
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -55,7 +56,7 @@ class Model:
     @contextmanager
     def reading(self, path: Path, key: str | None = None, delimiter: str | None = None) -> Iterator[RowFile]:
         """A file of rows of this model."""
-        with open_rows(path, key=key, named=self.encoding is not None, delimiter=delimiter) as rows:
+        with open_table(path, key=key, named=self.encoding is not None, delimiter=delimiter) as rows:
             yield rows
 
     def reader(
@@ -73,7 +74,11 @@ class Model:
         """
         if self.encoding is None and rows.width != self.width:
             raise InputError(f"{rows.source}: found rows of {rows.width} values, expected {self.width}")
-        encoded = read_numbers if self.encoding is None else self.encoding.reader(rows, unknown=unknown, unread=unread)
+        encoded = (
+            read_numbers
+            if self.encoding is None
+            else numbers_reader(self.encoding, rows, unknown=unknown, unread=unread)
+        )
         counted = self.encoding is None
         domains = column_domains(self.circuit.symbolic)
 

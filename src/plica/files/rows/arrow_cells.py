@@ -1,4 +1,4 @@
-"""Cells of columns of Arrow as Python has them, and their types."""
+"""Cells of columns of Arrow (pyarrow, the extra `parquet`) as Python has them, and their types."""
 
 import datetime
 from typing import Any
@@ -7,6 +7,16 @@ import numpy as np
 
 from plica.extras import require
 from plica.files.rows.batch import CellType
+
+
+def require_pyarrow() -> Any:
+    """The module pyarrow, with its part for the format.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    require("pyarrow.parquet")
+    return require("pyarrow")
 
 
 def python_cells(column: Any) -> list[Any]:
