@@ -55,6 +55,11 @@ PolynomialDifferential(in_shape, *, order=1)
 Parameter(nodes, in_nodes, outputs)
 mixing_weight_factory(shape, *, param_factory)
 
+plica.data
+Rows(source, *, filesystem=None, delimiter=None, named=None)
+summarise(rows, columns=None, *, words=(), size=8192, shard=(0, 1))
+numbers(encoding, rows, *, size=8192, shard=(0, 1), seed=None, unknown=None, unread=None)
+
 plica.symbolic.layers
 EmbeddingLayer(scope, num_output_units, *, num_states=2, weight=None, weight_factory=None)
 CategoricalLayer(scope, num_output_units, *, num_categories, logits=None, probs=None, logits_factory=None,

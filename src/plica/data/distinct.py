@@ -54,6 +54,8 @@ class DistinctCells:
 
     def add(self, present: Any) -> None:
         """Count some cells, a `pyarrow.Array` without nulls and NaN."""
+        if not self.has_all and _is_hashed_at_once(present.type):  # most of many cells are left out before all else
+            present = present.filter(pa.array(_hashes(present) < np.uint64(self.bound)))
         codes = with_codes(present)
         counts = np.bincount(codes.indices.to_numpy(), minlength=len(codes.dictionary))
         used = np.flatnonzero(counts)
@@ -84,6 +86,11 @@ class DistinctCells:
         if not self.has_all:
             self.counts = {cell: count for cell, count in self.counts.items() if self._hashes[cell] < self.bound}
             self._hashes = {cell: self._hashes[cell] for cell in self.counts}
+
+
+def _is_hashed_at_once(kind: Any) -> bool:
+    """Whether hashes of cells of a type are operations on whole arrays."""
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_temporal(kind))
 
 
 def _hashes(values: Any) -> Array:
