@@ -46,6 +46,8 @@ COLUMNS = (
     TableColumn("time stamp to the minute", "timestamp", format="%d.%m.%Y %H:%M"),
     TableColumn("fine time stamp", "timestamp", format="%Y-%m-%d %H:%M:%S%6f"),
     TableColumn("zoned", "timestamp", format="%Y-%m-%d %H:%M:%S%z[+02:00]"),
+    TableColumn("short year", "date", format="%d.%m.%y"),
+    TableColumn("stamp with fractions", "timestamp", format="%Y/%m/%dT%H:%M:%S%3f", origin=-5),
     TableColumn("time", "time", format="%H:%M:%S", origin=100),
     TableColumn("time to the minute", "time", format="%H:%M"),
 )
@@ -66,7 +68,28 @@ _WORDS = (
     ),
     *("2020-02-29 12:30:15.123456", "2020-02-29 12:30:15+02:00", "12:30:15", "12:30", "99:30", "0000-01-01", "٣"),
 )
-_TEXTS = st.sampled_from(_WORDS) | st.integers(-(10**16), 10**16).map(str) | st.floats(allow_nan=False).map(str)
+_FORMATS = (
+    "%Y-%m-%d",
+    "%Y%m%d",
+    "%d.%m.%y",
+    "%Y-%m-%d %H:%M:%S",
+    "%d.%m.%Y %H:%M",
+    "%Y/%m/%dT%H:%M:%S.123",
+    "%H:%M:%S",
+)
+_TIME_TEXTS = st.builds(
+    lambda time, form, letter, at: (text := f"{time:{form}}")[:at] + letter + text[at + len(letter) :],
+    st.datetimes(),
+    st.sampled_from(_FORMATS),
+    st.sampled_from(["", "", "", "9", "0", " ", "-", "\u0663"]),
+    st.integers(0, 18),
+)
+_TEXTS = (
+    _TIME_TEXTS
+    | st.sampled_from(_WORDS)
+    | st.integers(-(10**16), 10**16).map(str)
+    | st.floats(allow_nan=False).map(str)
+)
 _TIMES = (
     st.integers(-(2**62) // 10**4, 2**62 // 10**4)
     | st.integers(-3, 3)
