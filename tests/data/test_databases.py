@@ -27,6 +27,9 @@ def test_a_query_of_duckdb_runs_for_each_reading(table: Any) -> None:
         assert (rows.names, rows.num_rows) == (("row", "pet"), None)
         assert numbers_of(rows.batches(size=64)) == list(range(500))
         assert sorted(numbers_of(rows.batches(["row"], seed=0))) == list(range(500))
+        other = Rows(connection.sql("select 1 as row union all select 2"))
+        assert connection.sql("select count(*) from pets").fetchall() == [(ROWS,)]  # no query stands in the way
+        assert sorted(numbers_of(other.batches())) == [1, 2]
         shards = [numbers_of(rows.batches(["row"], shard=(rank, 2))) for rank in range(2)]
     assert shards == [list(range(0, 500, 2)), list(range(1, 500, 2))]
 

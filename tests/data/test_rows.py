@@ -309,6 +309,7 @@ def test_empty_folders_empty_files_and_empty_tables(folder: Path, table: Any, tm
         ("a\0b", FileFormatError, r"null byte"),
         (12, DTypeError, r"expected a path, an address, .* found int"),
         (pl.LazyFrame({"a": [1]}), DTypeError, r"expected a path, .* found LazyFrame"),
+        (pa.table([[1], [2]], [" a", "a "]), FileFormatError, r"the table: two columns are called 'a'; rename one"),
         (pa.table({}), FileFormatError, r"the table: it has no columns"),
         (pd.DataFrame({"a": [1, "x"]}), FileFormatError, r"the table: cannot be read .*give each column cells of one"),
     ],

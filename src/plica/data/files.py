@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from plica.data.batch import Group
 from plica.data.formats import Options, TableFile, format_of
 from plica.data.locations import UNREADABLE, Location, readable
-from plica.data.schemas import cast, may_be_cast, plain_schema
+from plica.data.schemas import cast, check_names, may_be_cast, plain_schema
 from plica.data.sources import ReadGroup, Source
 from plica.errors import FileFormatError, InputError
 from plica.files.tables import one_line
@@ -48,7 +48,7 @@ class FileSource(Source):
             own, as_read = _schemas(first)
             header = first.schema.names
             self.has_names, self.is_array = first.has_names, first.is_array
-        _check_names(own, location.names[0])
+        check_names(own, location.names[0])
         self._own, as_read = self._with_later_types(own, as_read)
         self._keys, keys = self._partitions()
         self.header = (*header, *(key.name for key in keys))
@@ -233,14 +233,5 @@ def _close(opened: dict[int, TableFile]) -> None:
 
 def _schemas(opened: TableFile) -> tuple[Any, Any]:
     """The columns of a file, and as they are read, without the spaces around their names."""
-    names = [name.strip() for name in opened.schema.names]
-    return (
-        plain_schema(pa.schema(list(zip(names, opened.schema.types, strict=True)))),
-        plain_schema(pa.schema(list(zip(names, opened.read_types, strict=True)))),
-    )
-
-
-def _check_names(schema: Any, file: str) -> None:
-    if len(set(schema.names)) < len(schema.names):
-        twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise FileFormatError(f"{file}: two columns are called {twice!r}; rename one: names tell columns apart")
+    as_read = pa.schema(list(zip(opened.schema.names, opened.read_types, strict=True)))
+    return plain_schema(opened.schema), plain_schema(as_read)

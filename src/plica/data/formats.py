@@ -167,7 +167,7 @@ class TextTable(TableFile):
         self._open: Callable[[], Any] = lambda: system.open_input_stream(path, compression="detect")
         with self._open() as file:
             head = file.read(_HEAD).decode("utf-8-sig", errors="replace")
-        self._delimiter = options.delimiter or ("\t" if ".tsv" in path else delimiter_of(head))
+        self._delimiter = options.delimiter or ("\t" if ".tsv" in Path(path).suffixes else delimiter_of(head))
         first = next((row for row in csv.reader(io.StringIO(head, newline=""), delimiter=self._delimiter) if row), None)
         if first is None:
             raise FileFormatError(f"{name}: the file holds no rows")

@@ -15,6 +15,7 @@ from plica.data.files import FileSource
 from plica.data.formats import Options
 from plica.data.locations import locate
 from plica.data.order import AnyBatch, Shard, read
+from plica.data.schemas import check_names
 from plica.data.sources import Source, of_object
 from plica.errors import FileFormatError, InputError
 from plica.files.rows.arrow_cells import cell_type
@@ -50,6 +51,7 @@ class Rows(RowSource):
     ) -> None:
         self._rows = _source(source, filesystem, Options(delimiter, named))
         self.source, self.schema = self._rows.name, self._rows.schema
+        check_names(self.schema, self.source)
         self._columns = tuple(self.schema.names)
         self.header = self._rows.header or self._columns
         self.names = self._columns if self._rows.has_names else None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from plica.errors import FileFormatError
 from plica.files.rows.arrow_cells import cell_type
 
 
@@ -22,8 +23,20 @@ def plain_type(stored: Any) -> Any:
 
 
 def plain_schema(schema: Any) -> Any:
-    """A schema of plain types, without metadata."""
-    return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
+    """A schema of plain types, without metadata, and without the spaces around names."""
+    return pa.schema([pa.field(field.name.strip(), plain_type(field.type)) for field in schema])
+
+
+def check_names(schema: Any, source: str) -> None:
+    """Raise unless each column has a name of its own.
+
+    Raises:
+        FileFormatError: Two columns have one name.
+    """
+    names = schema.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FileFormatError(f"{source}: two columns are called {twice!r}; rename one: names tell columns apart")
 
 
 def may_be_cast(stored: Any, wanted: Any) -> bool:

@@ -60,7 +60,7 @@ class TableSource(Source):
     """
 
     def __init__(self, table: Any, name: str) -> None:
-        self.name, self.schema = name, plain_schema(table.schema)
+        self.name, self.schema, self.header = name, plain_schema(table.schema), tuple(table.schema.names)
         arrays = [cast(column, kind) for column, kind in zip(table.columns, self.schema.types, strict=True)]
         self._table = pa.Table.from_arrays(arrays, schema=self.schema)
 
@@ -90,7 +90,10 @@ class StreamSource(Source):
         self._begun = False
         with readable(name, "cannot be read"):
             self._reader = make()
-        self.schema = plain_schema(self._reader.schema)
+        self.schema, self.header = plain_schema(self._reader.schema), tuple(self._reader.schema.names)
+        if not once:  # a query that is not over would stand in the way of others
+            self._reader.close()
+            self._reader = None
 
     def groups(self) -> Iterator[Group]:
         """See `Source.groups`."""
