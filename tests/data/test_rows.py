@@ -229,6 +229,15 @@ def test_text_that_a_file_stores_as_codes_stays_codes_beside_text(tmp_path: Path
     assert batch.data.column("a").to_pylist() == ["x", "y", "x", "z", None]
 
 
+def test_files_of_wider_floats_are_refused_and_narrower_ones_are_widened(tmp_path: Path) -> None:
+    for part, stored in enumerate((pa.float64(), pa.float32())):
+        pq.write_table(pa.table({"a": pa.array([0.1], stored)}), tmp_path / f"{part}.parquet")
+    paths = sorted(tmp_path.iterdir())
+    assert [batch.data.column(0).to_pylist() for batch in Rows(paths).batches()] == [[0.1, float(np.float32(0.1))]]
+    with pytest.raises(InputError, match=r"0\.parquet: column 'a' holds double, expected float as in .*1\.parquet"):
+        list(Rows(paths[::-1]).batches())
+
+
 # Bad input
 
 

@@ -43,6 +43,8 @@ def may_be_cast(stored: Any, wanted: Any) -> bool:
     """Whether two types of Arrow hold the same kind of cells; whole numbers and reals are one kind here."""
     if stored == wanted or pa.types.is_null(stored):
         return True
+    if pa.types.is_floating(stored) and pa.types.is_floating(wanted) and stored.bit_width > wanted.bit_width:
+        return False  # digits would be lost, which no cast says
     kinds = [cell_type(stored), cell_type(wanted)]
     is_zoned = [getattr(kind, "tz", None) is None for kind in (stored, wanted)]
     if all(kind in (int, float) for kind in kinds):
