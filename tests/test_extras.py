@@ -40,7 +40,10 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     },
     "sklearn": {"digits": "from plica.files.datasets import digits; digits()"},
     "tensorboard": {"figures": "from plica.learn.tensorboard import TensorBoard; TensorBoard('runs')"},
-    "pyarrow": {"parquet": "from plica.files.rows.parquet import require_pyarrow; require_pyarrow()"},
+    "pyarrow": {
+        "parquet": "from plica.files.rows.arrow_cells import require_pyarrow; require_pyarrow()",
+        "rows": "import plica.data",
+    },
     "pydataset": {"tables": "from plica.bench.sets import _folder; _folder('pydataset')"},
     "statsmodels": {"tables": "from plica.bench.sets import _folder; _folder('statsmodels')"},
     "pysdd": {

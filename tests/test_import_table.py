@@ -41,6 +41,7 @@ LEVELS = {
     "learn": 8,
     "files": 8,
     "draw": 8,
+    "data": 9,
     "frontend": 9,
     "native": 10,
     "numpy": 10,  # faces of eager/ and frontend/

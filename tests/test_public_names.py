@@ -55,6 +55,12 @@ PolynomialDifferential(in_shape, *, order=1)
 Parameter(nodes, in_nodes, outputs)
 mixing_weight_factory(shape, *, param_factory)
 
+plica.data
+Rows(source, *, filesystem=None, delimiter=None, named=None)
+Rows.batches(self, columns=None, *, size=8192, seed=None)
+summarise(rows, columns=None, *, words=(), size=8192)
+numbers(encoding, rows, *, size=8192, seed=None, unknown=None, unread=None)
+
 plica.symbolic.layers
 EmbeddingLayer(scope, num_output_units, *, num_states=2, weight=None, weight_factory=None)
 CategoricalLayer(scope, num_output_units, *, num_categories, logits=None, probs=None, logits_factory=None,

@@ -11,7 +11,7 @@ from plica.lower.optimize import DEFAULT_RULES
 
 MODULES = """
 plica plica.native plica.numpy plica.numpy.fft plica.numpy.linalg plica.numpy.random plica.pipeline plica.queries
-plica.errors plica.learn.fit plica.lower.optimize plica.symbolic.circuit plica.symbolic.initializers
+plica.data plica.errors plica.learn.fit plica.lower.optimize plica.symbolic.circuit plica.symbolic.initializers
 plica.symbolic.layers plica.symbolic.parameters plica.symbolic.scope plica.symbolic.semirings plica.templates
 plica.templates.data_modalities plica.templates.pgms plica.templates.tensor_factorizations plica.templates.utils
 plica.tables plica.tables.recipe plica.sklearn

@@ -14,11 +14,12 @@ from click.testing import Result
 
 from plica.draw.images import sample_grid
 from plica.errors import InputError
-from plica.files.datasets import Dataset, from_typed
+from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS, TableColumn
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import build_circuit
+from plica.tables.data_sets import from_typed
 from plica.tables.rules import choose
 from tests.harness.tables_of_users import run, untrained
 from tests.harness.together import grouped

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from plica.errors import FileFormatError, InputError, PlicaError
-from plica.files.rows import open_rows
 from plica.files.rows.write import check_can_write, writing_rows
 from plica.files.tables import guess_delimiter
+from plica.tables.files import open_table
 
 ENDINGS = (".csv", ".parquet", ".npy", ".npz")
 
 
 def read(path: Path, size: int = 2, **settings: Any) -> tuple[Any, list[list[Any]]]:
-    with open_rows(path, **settings) as rows:
+    with open_table(path, **settings) as rows:
         parts = [batch.cells.tolist() for batch in rows.batches(size)]
         assert all(len(part) <= size for part in parts)
         return rows.names, [row for part in parts for row in part]
@@ -52,7 +52,7 @@ def test_arrays_keep_their_dtype_and_shape(tmp_path: Path, dtype: str) -> None:
     found = np.load(path)
     assert found.dtype == dtype
     np.testing.assert_array_equal(found, values)
-    with open_rows(path) as rows:
+    with open_table(path) as rows:
         assert (rows.row_shape, rows.width, rows.num_rows) == ((4, 3), 12, 5)
         np.testing.assert_array_equal(np.concatenate([one.cells for one in rows.batches(2)]), values.reshape(5, 12))
 
@@ -64,7 +64,7 @@ def test_the_delimiter_is_told_by_the_first_lines(tmp_path: Path, mark: str, nam
     path = tmp_path / "rows.csv"
     path.write_text(f"{first}\n3,4\n".replace(",", mark))
     for given in (None, mark):
-        with open_rows(path, named=named, delimiter=given) as rows:
+        with open_table(path, named=named, delimiter=given) as rows:
             cells = [cell for batch in rows.batches(9) for row in batch.cells.tolist() for cell in row]
             assert (rows.width, rows.delimiter, cells[-2:]) == (2, mark, ["3", "4"])
 
@@ -91,7 +91,7 @@ def test_delimiters_that_are_none(tmp_path: Path, mark: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a;b\n1;2\n")
     with pytest.raises(FileFormatError, match="expected one letter"):
-        open_rows(path, delimiter=mark)
+        open_table(path, delimiter=mark)
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_damaged_files(tmp_path: Path, name: str, content: bytes, message: str) 
 def test_lines_are_counted_where_cells_hold_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'a,b\r\n"one\ntwo",2\r\n3,4\r\n\r\n')
-    with open_rows(path, named=True) as rows:
+    with open_table(path, named=True) as rows:
         (batch,) = rows.batches(10)
     assert batch.cells.tolist() == [["one\ntwo", "2"], ["3", "4"]]
     assert batch.labels == [f"{path}, line 3", f"{path}, line 4"]

@@ -11,10 +11,10 @@ from plica.files.encoding import Encoding
 from plica.files.infer import infer_columns
 from plica.files.kinds import KINDS
 from plica.files.model import save_model
-from plica.files.rows import open_rows
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, HadamardLayer
 from plica.symbolic.scope import Scope
+from plica.tables.files import open_table
 
 
 def write(path: str | Path, rows: list[list[str]]) -> None:
@@ -29,7 +29,7 @@ def read(path: str | Path) -> list[list[str]]:
 
 def untrained(path: Path, table: Path) -> Encoding:
     """Writes a model of independent columns as `auto` takes them."""
-    with open_rows(table, named=True) as rows:
+    with open_table(table, named=True) as rows:
         (batch,) = rows.batches(10**6)
         assert rows.names is not None
         encoding = Encoding(infer_columns(rows.names, batch.cells))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from plica.cli.signals import leaving_at_once
-from plica.files.rows import open_rows
+from plica.tables.files import open_table
 from plica.tables.reading import Unknown, read_batches
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def reading(
 ) -> Iterator[tuple["RowFile", Iterator[tuple["Batch", "torch.Tensor"]]]]:
     """The open file of rows, and its batches with their rows as a tensor on the model's device."""
     counted = Unknown(str(data))
-    with open_rows(data, key=key, named=model.encoding is not None, delimiter=delimiter) as rows:
+    with open_table(data, key=key, named=model.encoding is not None, delimiter=delimiter) as rows:
         parts = read_batches(model, rows, batch, unknown=counted if unknown == "missing" else None, unread=unread)
 
         def batches() -> Iterator[tuple["Batch", "torch.Tensor"]]:

@@ -134,9 +134,9 @@ def _read(path: Path, dtype: str) -> Array:
     """The only array of a file; a table is `(N, D)`, rounded to `dtype` where that is a dtype of floats."""
     if path.suffix.lower() in _TABLES:
         from plica.files.encoding import read_numbers
-        from plica.files.rows import open_rows
+        from plica.tables.files import open_table
 
-        with open_rows(path) as rows:
+        with open_table(path) as rows:
             parts = [_rounded(read_numbers(batch), dtype) for batch in rows.batches(_BATCH)]
             return np.concatenate(parts) if parts else np.zeros((0, rows.width))
     arrays = _load(path)

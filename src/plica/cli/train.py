@@ -13,12 +13,13 @@ from plica.cli.outputs import CHECKPOINT, INPAINTING, NAMES, REPORT
 from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
 from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
-from plica.files.datasets import Dataset, digits, from_path, from_typed
+from plica.files.datasets import Dataset, digits, from_path
 from plica.files.infer import read_columns
 from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import REGION_GRAPHS
+from plica.tables.data_sets import from_typed
 from plica.tables.recipe import STARTS, Recipe
 from plica.templates.region_graph.build import FAMILIES
 

@@ -9,10 +9,8 @@
 ((1, 2, 2), 3, 72, 14, 14)
 """
 
-import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +19,6 @@ import numpy as np
 from plica.errors import FileFormatError, InputError
 from plica.extras import require
 from plica.files.encoding import Encoding
-from plica.files.infer import ColumnRecord, infer_columns
-from plica.files.rows import Batch, RowFile, open_rows
 from plica.files.tables import (
     Array,
     Table,
@@ -39,9 +35,7 @@ from plica.symbolic.domains import Domain, outside
 
 ImageShape = tuple[int, int, int]
 
-_SPLITS = ("train", "valid", "test")
-_SHOWN = 5  # columns that a message lists
-_ROWS_AT_ONCE = 4096
+SPLITS = ("train", "valid", "test")
 _HELD_OUT = 0.14  # of the rows of a file without splits, once for validation and once for test
 _MOST_INFERRED_VALUES = 4096  # more distinct integers are likely counts or identifiers, which the user must confirm
 
@@ -120,7 +114,7 @@ def from_path(
         raise FileFormatError(
             f"{path}: a .parquet file holds typed columns; say how to read them, for example --columns auto"
         )
-    is_split = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
+    is_split = path.suffix.lower() == ".npz" and key is None and set(SPLITS) <= set(npz_keys(path))
     tables = _read_splits(path) if is_split else (read_table(path, key=key, delimiter=delimiter),)
     shape = _image_shape(tables[0], image_shape)
     if domain is not None:
@@ -129,114 +123,17 @@ def from_path(
         rows = [_as_categories(table) for table in tables]
         num_values = _check_range(tables, rows, num_values)
     flat = [part.reshape(len(part), -1) for part in rows]
-    train, valid, test = flat if is_split else _split(flat[0], tables[0].source, seed)
-    return Dataset(_name(path), train, valid, test, shape, num_values)
+    train, valid, test = flat if is_split else split_rows(flat[0], tables[0].source, seed)
+    return Dataset(name_of(path), train, valid, test, shape, num_values)
 
 
-def from_typed(
-    path: Path,
-    *,
-    records: Mapping[str, ColumnRecord],
-    words: Sequence[str] = (),
-    seed: int = 0,
-    key: str | None = None,
-    delimiter: str | None = None,
-) -> Dataset:
-    """A table whose cells are text, whole numbers or reals, or missing, its rows split at random 72 / 14 / 14.
-
-    Args:
-        path: `.csv` with names in its first line, `.parquet`, or an array.
-        records: The user's records of some columns, by name; other columns are inferred from their cells.
-        words: Text that means that a cell is missing, beside empty text.
-        seed: The seed of the random split.
-        key: Which array of a `.npz` to read.
-        delimiter: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
-
-    Raises:
-        FileFormatError: The file cannot be read.
-        InputError: A cell does not fit its column, or there are too few rows.
-    """
-    is_split = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
-    if is_split and "num_variables" in npz_keys(path):
-        raise InputError(f"{path}: packed bits (num_variables) are rows of one kind; leave --columns out")
-    with contextlib.ExitStack() as stack:
-        files = [
-            stack.enter_context(open_rows(path, key=name, named=True, delimiter=delimiter))
-            for name in (_SPLITS if is_split else (key,))
-        ]
-        return of_rows(files, name=_name(path), source=str(path), records=records, words=words, seed=seed)
-
-
-def of_rows(
-    files: Sequence[RowFile],
-    *,
-    name: str,
-    source: str,
-    records: Mapping[str, ColumnRecord],
-    words: Sequence[str] = (),
-    seed: int = 0,
-    with_test: bool = True,
-) -> Dataset:
-    """A table of typed columns: one open file, split at random, or the open files of three splits.
-
-    Args:
-        files: One file, or those of the training, validation and test rows.
-        name: The name of the data set in reports.
-        source: The name of the table in messages.
-        records: The user's records of some columns, by name; other columns are inferred from their cells.
-        words: Text that means that a cell is missing, beside empty text.
-        seed: The seed of the random split.
-        with_test: Whether to split 72 / 14 / 14; else 86 / 14, without test rows.
-
-    Raises:
-        FileFormatError: A file cannot be read.
-        InputError: A cell does not fit its column, or there are too few rows.
-    """
-    parts = [_whole(rows) for rows in files]
-    names = files[0].names or tuple(map(str, range(files[0].width)))
-    for rows in files:
-        if rows.width != len(names):
-            raise InputError(f"{rows.source}: rows of {rows.width} cells, expected {len(names)}")
-    for position, column_name in enumerate(names):
-        if column_name in records and records[column_name]["kind"] != "ignored":
-            files[0].check_can_model(position)
-    cells = np.concatenate([part.cells for part in parts])
-    encoding = Encoding(infer_columns(names, cells, records=records, words=words, source=source), tuple(words))
-    if not encoding.modelled:
-        why = "; ".join(f"{column.name!r}: {column.why or 'as said'}" for column in encoding.columns[:_SHOWN])
-        raise InputError(f"{source}: every column is ignored, so there is nothing to model ({why})")
-    values = [encoding.reader(rows)(part) for rows, part in zip(files, parts, strict=True)]
-    train, valid, test = values if len(values) > 1 else _split(values[0], source, seed, with_test=with_test)
-    return Dataset(name, train, valid, test, None, None, encoding)
-
-
-def read_split(rows: RowFile, encoding: Encoding, *, name: str = "table", seed: int = 0) -> Dataset:
-    """A table of columns that are known, its rows split at random 86 / 14 for training and validation.
-
-    Raises:
-        InputError: A cell does not fit its column, or there are too few rows.
-    """
-    values = encoding.reader(rows)(_whole(rows))
-    return Dataset(name, *_split(values, rows.source, seed, with_test=False), None, None, encoding)
-
-
-def _name(path: Path) -> str:
+def name_of(path: Path) -> str:
     """The name of a file for reports, with bytes that are no text replaced."""
     return path.stem.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _whole(rows: RowFile) -> Batch:
-    """All rows of a file at once."""
-    batches = list(rows.batches(_ROWS_AT_ONCE))
-    if not batches:
-        raise FileFormatError(f"{rows.source}: the file holds no rows")
-    return Batch(
-        np.concatenate([batch.cells for batch in batches]), [label for batch in batches for label in batch.labels]
-    )
-
-
 def _read_splits(path: Path) -> tuple[Table, ...]:
-    tables = tuple(read_table(path, key=key) for key in _SPLITS)
+    tables = tuple(read_table(path, key=key) for key in SPLITS)
     if "num_variables" in npz_keys(path):
         tables = tuple(_unpack_bits(table, path) for table in tables)
     for table in tables[1:]:
@@ -336,7 +233,12 @@ def _check_range(tables: tuple[Table, ...], rows: list[Array], num_values: int |
     return max(largest + 1, 2)
 
 
-def _split(rows: Array, source: str, seed: int, *, with_test: bool = True) -> tuple[Array, Array, Array]:
+def split_rows(rows: Array, source: str, seed: int, *, with_test: bool = True) -> tuple[Array, Array, Array]:
+    """Rows split at random, 72 / 14 / 14, or 86 / 14 without test rows.
+
+    Raises:
+        InputError: There are too few rows.
+    """
     held_out = max(1, round(_HELD_OUT * len(rows)))
     least = 3 if with_test else 2
     if len(rows) < least:

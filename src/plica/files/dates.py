@@ -33,6 +33,8 @@ from typing import Any
 
 import numpy as np
 
+from plica.files.rows.batch import Array
+
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -96,6 +98,7 @@ _SEPARATE_TWO_DIGITS = re.compile(r"(?<![}\]]\))(?<!\d)(\(\?P<[mdHI]>\\d)\{2\}(?
 _TOKEN = re.compile(rf"%z\[({_ZONE})\]|%(-?[A-Za-z]|[1-6]f)|(%)|([^%]+)")
 _YEAR_PARTS, _MONTH_PARTS, _TIME_PARTS = frozenset("Yy"), frozenset("mbB"), frozenset("HIpMSf")
 _DIGITS, _MOST_DIGITS = frozenset("YymqdHIMS"), 10**20
+_WIDTHS = {"Y": 4, **dict.fromkeys("ymdHMS", 2), **{f"{digits}f": digits + 1 for digits in range(1, 7)}}
 _DATE_PARTS = _YEAR_PARTS | _MONTH_PARTS | frozenset("dq")
 
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%-H:%M:%S", "%-H:%M", "%-I:%M %p", "%-I:%M:%S %p")
@@ -236,11 +239,31 @@ class Format:
         return "".join(part if isinstance(part, str) else part(value) for part in self.parts)
 
 
+def fixed_layout(text: str) -> tuple[tuple[str, int], ...] | None:
+    """The pieces of a format of days or times whose texts have one length: a directive and its width, or a text and 0.
+
+    >>> fixed_layout("%d.%m.%Y"), fixed_layout("%-d.%m.%Y")
+    ((('d', 2), ('.', 0), ('m', 2), ('.', 0), ('Y', 4)), None)
+    """
+    pieces = []
+    for token in _TOKEN.finditer(text):
+        _, name, _, literal = token.groups()
+        if name not in _WIDTHS and (literal is None or not literal.isascii()):
+            return None
+        pieces.append((literal, 0) if literal is not None else (name, _WIDTHS[name]))
+    return None if Format.of(text).months else tuple(pieces)
+
+
+def century_of(year: Array) -> Array:
+    """The centuries that years of two digits lie in."""
+    return np.where(year >= _PIVOT, 1900, 2000)
+
+
 def _value_of(fields: Mapping[str, str]) -> datetime.datetime | None:
     """The time in UTC of the matched directives of a text; None if there is no such time, as for February 30."""
     year = int(fields.get("Y", 0))
     if "y" in fields:
-        year = int(fields["y"]) + (1900 if int(fields["y"]) >= _PIVOT else 2000)
+        year = int(fields["y"]) + int(century_of(np.asarray(int(fields["y"]))))
     hour = int(fields.get("H", 0))
     if "I" in fields:
         hour = int(fields["I"])

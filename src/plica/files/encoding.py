@@ -26,7 +26,7 @@ from plica.errors import InputError
 from plica.files.columns import check_domain, encode, is_missing, is_whole
 from plica.files.kinds import TableColumn, check_format
 from plica.files.numbers import reader
-from plica.files.rows.batch import Array, Batch, RowFile
+from plica.files.rows.batch import Array, Batch, RowFile, RowSource
 from plica.forks import cached_property
 from plica.symbolic.domains import REALS, Domain
 
@@ -66,7 +66,7 @@ class Encoding:
         """The columns that variables stand for: variable v stands for column v of these."""
         return tuple(column for column in self.columns if column.kind != "ignored")
 
-    def positions(self, rows: RowFile, unread: str | None = None) -> tuple[int, ...]:
+    def positions(self, rows: RowSource, unread: str | None = None) -> tuple[int, ...]:
         """The position of each modelled column in a file: by name, or by order if the file has no names.
 
         Args:
@@ -95,7 +95,7 @@ class Encoding:
                 rows.check_can_model(position)
         return positions
 
-    def names(self, rows: RowFile) -> tuple[str, ...]:
+    def names(self, rows: RowSource) -> tuple[str, ...]:
         """The names of the columns of a file; a file without names takes those of this encoding.
 
         Raises:
@@ -103,7 +103,7 @@ class Encoding:
         """
         return rows.names or tuple(column.name for column in self._by_position(rows))
 
-    def _by_position(self, rows: RowFile) -> tuple[TableColumn, ...]:
+    def _by_position(self, rows: RowSource) -> tuple[TableColumn, ...]:
         """The columns of a file without names: all, or those that variables stand for."""
         for wanted in (self.columns, self.modelled):
             if len(wanted) == rows.width:

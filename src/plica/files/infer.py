@@ -73,21 +73,42 @@ def infer_columns(
     Raises:
         InputError: A record does not fit its column, or a column has words among numbers or dates.
     """
+    present = [Cells(list(column[~is_missing(column, words)])) for column in cells.T]
+    return columns_of(names, present, records=records, source=source)
+
+
+def columns_of(
+    names: Sequence[str],
+    present: Sequence[Cells],
+    *,
+    records: Mapping[str, ColumnRecord] | None = None,
+    source: str = "table",
+) -> tuple[TableColumn, ...]:
+    """The columns of a table, of which each column's cells are known that are not missing; see `infer_columns`.
+
+    Args:
+        names: Of the D columns.
+        present: The cells of each.
+        records: The user's records of some columns, by name.
+        source: The name of the table in messages.
+
+    Raises:
+        InputError: A record does not fit its column, or a column has words among numbers or dates.
+    """
     records = records or {}
     unknown = [name for name in records if name not in names]
     if unknown:
         raise InputError(f"{source}: there is no column {unknown[0]!r}; its columns are {', '.join(names)}")
     return tuple(
-        _column(f"{source}, column {name!r}", name, cells[:, position], records.get(name, {"kind": "auto"}), words)
-        for position, name in enumerate(names)
+        _column(f"{source}, column {name!r}", name, cells, records.get(name, {"kind": "auto"}))
+        for name, cells in zip(names, present, strict=True)
     )
 
 
-def _column(where: str, name: str, cells: Array, record: ColumnRecord, words: Collection[str]) -> TableColumn:
+def _column(where: str, name: str, present: Cells, record: ColumnRecord) -> TableColumn:
     kind = record["kind"]
     if kind == "ignored":
         return TableColumn(name, "ignored", (), record.get("input", ""))
-    present = Cells(list(cells[~is_missing(cells, words)]))
     form, distribution = record.get("format", ""), record.get("input", "")
     if kind == "auto":
         return _guessed(where, TableColumn(name, "ignored", input=distribution, format=form), present)
@@ -117,7 +138,7 @@ def _guessed(where: str, column: TableColumn, present: Cells) -> TableColumn:
         described = entry.described(replace(column, kind=kind), present)
         if described is not None and kind == "categorical":
             _check_one_kind(where, present)
-            if len(described.categories) > max(MOST_CODES, min(MOST_CATEGORIES, len(present.values) // 2)):
+            if len(described.categories) > max(MOST_CODES, min(MOST_CATEGORIES, present.total // 2)):
                 return replace(column, why=f"names or remarks: {len(described.categories):,} different texts")
         if described is not None and entry.suggested(described, present):
             return described
@@ -133,17 +154,12 @@ def _why_ignored(name: str, present: Cells) -> str:
     if other_types:
         return f"cells of the type {min(other_types)}"
     wholes = present.wholes
-    if wholes is not None and len(wholes) >= _LEAST_NUMBERED and _are_numbers_of_rows(wholes):
+    if present.total >= _LEAST_NUMBERED and present.are_row_numbers:
         return "the numbers of rows"
     is_diverse = len(present.distinct) > MOST_CODES and (wholes is not None or present.numbers is None)
     if is_diverse and _IDENTIFIER.search(name):
         return f"an identifier: {len(present.distinct):,} different values"
     return ""
-
-
-def _are_numbers_of_rows(wholes: Sequence[int]) -> bool:
-    """Whether whole numbers count the rows, from 0 or 1."""
-    return wholes[0] in (0, 1) and all(number == wholes[0] + position for position, number in enumerate(wholes))
 
 
 def _check_one_kind(where: str, present: Cells) -> None:
@@ -164,13 +180,16 @@ def _check_one_kind(where: str, present: Cells) -> None:
         readers += [(subject, dates.Format.of(form).read) for form in sorted(likely)]
     for subject, read in readers:
         known = {number for number in map(read, present.values) if number is not None}
-        other_cells = [cell for cell in present.values if read(cell) is None or isinstance(cell, bool | np.bool_)]
-        few = len(known) > MOST_CODES and 2 * len(other_cells) < len(present.values)
-        if known and other_cells and (few or all(str(cell).strip().lower() in _NOTHING for cell in other_cells)):
-            shown = reprlib.repr(str(other_cells[0]))
+        other_cells = [
+            (cell, count) for cell, count in present.counted if read(cell) is None or isinstance(cell, bool | np.bool_)
+        ]
+        num_others = sum(count for _, count in other_cells)
+        few = len(known) > MOST_CODES and 2 * num_others < present.total
+        if known and other_cells and (few or all(str(cell).strip().lower() in _NOTHING for cell, _ in other_cells)):
+            shown = reprlib.repr(str(other_cells[0][0]))
             raise InputError(
-                f"{where}: {'most' if few else 'some'} cells are {subject} and {len(other_cells)} of "
-                f"{len(present.values)} are not, such as {shown}; if that means that the value is missing, say so with "
+                f"{where}: {'most' if few else 'some'} cells are {subject} and {num_others} of "
+                f"{present.total} are not, such as {shown}; if that means that the value is missing, say so with "
                 f"--missing {shown}; "
                 'else correct the cells, or say {"kind": "categorical"} in the file of --columns'
             )

@@ -13,7 +13,6 @@ The number of a variable is the cell's number less the column's `origin`: float3
 """
 
 import datetime
-import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +33,7 @@ KindName: TypeAlias = Literal[
 Reader: TypeAlias = Callable[[Any], float | None]
 
 LARGEST = 2.0**53  # float64 holds each whole number below it exactly
-_FARTHEST = 2**62  # the largest distance of a whole number from the origin of its column
+FARTHEST = 2**62  # the largest distance of a whole number from the origin of its column
 _NEAR = 2**20  # smaller whole numbers need no origin: float32 holds each exactly
 _MOST_COUNTED = 100  # the largest counts that a mixture of 32 Poisson distributions covers (20 standard deviations)
 _SHOWN = 8  # categories that a message lists
@@ -72,9 +71,25 @@ class Cells:
 
     Args:
         values: Text, numbers, truth values, dates and times.
+        counts: How many cells each value stands for; by default one.
+        others: How many cells there are beside these, if the values are a sample.
+        number_rows: Whether the cells are the numbers of their rows, where the order of the values does not tell.
     """
 
     values: Sequence[Any]
+    counts: Sequence[int] | None = None
+    others: int = 0
+    number_rows: bool | None = None
+
+    @cached_property
+    def total(self) -> int:
+        """How many cells there are."""
+        return (len(self.values) if self.counts is None else sum(self.counts)) + self.others
+
+    @property
+    def counted(self) -> Sequence[tuple[Any, int]]:
+        """Each value, and how many cells it stands for."""
+        return list(zip(self.values, self.counts or [1] * len(self.values), strict=True))
 
     @cached_property
     def distinct(self) -> tuple[Any, ...]:
@@ -113,6 +128,16 @@ class Cells:
     def are_plain(self) -> bool:
         """Whether all cells are whole numbers that read the same without the format of their column."""
         return self.wholes is not None and list(map(numbers.reader(""), self.values)) == list(self.wholes)
+
+    @cached_property
+    def are_row_numbers(self) -> bool:
+        """Whether the cells are whole numbers that count the rows, from 0 or 1."""
+        if self.wholes is None:
+            return False
+        if self.number_rows is not None:
+            return self.number_rows
+        first = self.wholes[0]
+        return first in (0, 1) and all(number == first + row for row, number in enumerate(self.wholes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +288,9 @@ def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
         if cells.are_plain:
             return replace(column, categories=(0, 1))
         return _boolean_numbers(column, cells.wholes, cells.values)
-    spelled = Counter(str(cell).strip() for cell in cells.values)
+    spelled: Counter[str] = Counter()
+    for cell, count in cells.counted:
+        spelled[str(cell).strip()] += count
     if not all(word.lower() in _TRUTH_OF for word in spelled):
         return None
     words: list[str | None] = [None, None]
@@ -307,7 +334,7 @@ def _whole_reader(column: TableColumn, least: int | None) -> Reader:
         if not isinstance(number, int) or (least is not None and not least <= number < LARGEST):
             return None
         distance = number - column.origin
-        return float(distance) if -_FARTHEST <= distance <= _FARTHEST else None
+        return float(distance) if -FARTHEST <= distance <= FARTHEST else None
 
     return number_of
 
@@ -346,7 +373,8 @@ def _like_counts(column: TableColumn, cells: Cells) -> bool:
     if numbers.has_sign(column.format) or not _are_wholes(column):
         return False
     values = np.asarray(cells.wholes, dtype=np.float64)
-    mean, variance = float(values.mean()), float(values.var())
+    mean = float(np.average(values, weights=cells.counts))
+    variance = float(np.average((values - mean) ** 2, weights=cells.counts))
     return mean + 2.0 * variance**0.5 <= _MOST_COUNTED and 2.0 * variance >= mean
 
 
@@ -364,16 +392,28 @@ def _whole(column: TableColumn, cells: Cells) -> TableColumn | None:
     if form is None:
         return None
     read = numbers.reader(form)
-    wholes = [number for number in map(read, cells.values) if isinstance(number, int)]
+    counted = [(number, count) for cell, count in cells.counted if isinstance(number := read(cell), int)]
+    wholes = [number for number, _ in counted]
     if not wholes or (len(wholes) < len(cells.values) and not column.format):
         return None
     least, most = min(wholes), max(wholes)
-    if most - least >= 2 * _FARTHEST:
+    if most - least >= 2 * FARTHEST:
         return None
-    origin = 0 if max(-least, most) < _NEAR else statistics.median_low(wholes)
-    if most - least >= _FARTHEST:
+    origin = 0 if max(-least, most) < _NEAR else _median(counted)
+    if most - least >= FARTHEST:
         origin = (least + most) // 2
     return replace(column, format=form, origin=origin, least=_least(wholes))
+
+
+def _median(counted: Sequence[tuple[int, int]]) -> int:
+    """The lower of the two numbers in the middle, where each has a count."""
+    ordered, half = sorted(counted), sum(count for _, count in counted)
+    below = 0
+    for number, count in ordered:
+        below += count
+        if 2 * below >= half:
+            return number
+    raise AssertionError("there are numbers")
 
 
 def _least(values: Sequence[numbers.Number]) -> int | None:
@@ -391,7 +431,7 @@ def _real(column: TableColumn, cells: Cells) -> TableColumn | None:
 
 def _whole_type(column: TableColumn) -> CellType:
     """Integers if files with types can hold them in 64 bits, else text."""
-    return int if abs(column.origin) < _FARTHEST else str
+    return int if abs(column.origin) < FARTHEST else str
 
 
 def _is_integer(_column: TableColumn, domain: Domain) -> bool:
@@ -435,8 +475,8 @@ def _temporal(
         if not form:
             return None
         read = dates.Format.of(form).read
-        known = [number for number in map(read, cells.values) if number is not None]
-        return replace(column, format=form, origin=statistics.median_low(known) if known else 0)
+        known = [(number, count) for cell, count in cells.counted if (number := read(cell)) is not None]
+        return replace(column, format=form, origin=_median(known) if known else 0)
 
     return described
 

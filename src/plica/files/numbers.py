@@ -127,7 +127,7 @@ def _of_value(cell: Any) -> Number | None:
     try:
         if isinstance(cell, int | np.integer) and not isinstance(cell, bool):
             return int(cell)
-        number = float(cell)
+        number = float(cell) if not isinstance(cell, np.datetime64) else math.nan  # numpy would count nanoseconds
     except (TypeError, ValueError, OverflowError):
         return None
     if not math.isfinite(number):

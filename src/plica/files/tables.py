@@ -270,13 +270,18 @@ def _check_delimiter(path: Path, delimiter: str | None) -> None:
 
 
 def guess_delimiter(path: Path) -> str:
+    """The delimiter of a text that its first lines suggest; see `delimiter_of`."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        return delimiter_of(file.read(_MAX_LETTERS))
+
+
+def delimiter_of(head: str) -> str:
     """The delimiter of a text: the first of `_DELIMITERS` that splits its first lines into equally many cells.
 
     The last line may have fewer, since the text is cut there. Without any such delimiter it is a comma.
     """
+    lines = head[:_MAX_LETTERS].splitlines(keepends=True)[:_MAX_LINES]
     try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            lines = file.read(_MAX_LETTERS).splitlines(keepends=True)[:_MAX_LINES]
         widths = {
             delimiter: [len(row) for row in csv.reader(lines, delimiter=delimiter) if row] for delimiter in _DELIMITERS
         }

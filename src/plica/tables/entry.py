@@ -12,10 +12,11 @@ from plica.arguments import seed as checked_seed
 from plica.errors import DTypeError, InputError
 from plica.extras import require
 from plica.files.columns import is_missing
-from plica.files.datasets import Dataset, of_rows
+from plica.files.datasets import Dataset
 from plica.files.infer import MOST_CATEGORIES, MOST_CODES, ColumnRecord, check_records
 from plica.files.kinds import category_of
 from plica.tables.answers import variable_of
+from plica.tables.data_sets import of_rows
 from plica.tables.frame_of import as_frame
 from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.model import Model, open_model

@@ -16,6 +16,7 @@ from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
 from plica.symbolic.domains import outside
 from plica.tables.build import find_device
+from plica.tables.files import numbers_reader
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
@@ -66,10 +67,13 @@ class Model:
         Raises:
             InputError: The file has other columns; a cell does not fit its column.
         """
-        domains, counted = column_domains(self.circuit.symbolic), self.encoding is None
+        domains, encoding = column_domains(self.circuit.symbolic), self.encoding
+        counted = encoding is None
         if counted and rows.width != self.width:
             raise InputError(f"{rows.source}: found rows of {rows.width} values, expected {self.width}")
-        encoded = read_numbers if self.encoding is None else self.encoding.reader(rows, unknown=unknown, unread=unread)
+        encoded: Callable[[Batch], Array] = read_numbers
+        if encoding is not None:
+            encoded = numbers_reader(encoding, rows, unknown=unknown, unread=unread)
 
         def read(batch: Batch) -> Array:
             x = encoded(batch)

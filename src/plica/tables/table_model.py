@@ -278,7 +278,7 @@ class TableModel:
         Raises:
             InputError: As for `score`, or there are too few rows.
         """
-        from plica.files.datasets import read_split
+        from plica.tables.data_sets import read_split
         from plica.tables.fitting import train
         from plica.tables.recipe import Recipe
 

@@ -1,4 +1,4 @@
-r"""Files of rows, read and written a batch at a time: `.npy`, `.npz`, `.csv` and `.parquet`.
+r"""Files of rows, read and written a batch at a time: `.npy`, `.npz` and `.csv`; `plica.data` reads others.
 
 A cell is a number, a text or a truth value; a missing cell is None, or NaN among numbers. `plica.files.columns`
 interprets cells.
@@ -11,21 +11,20 @@ interprets cells.
 [[['cat', '4'], ['bird', '2']], [['fish', None]]]
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from plica.files.rows import arrays, parquet, text
+from plica.files.rows import arrays, text
 from plica.files.rows.batch import Batch, RowFile
 from plica.files.tables import choose_reader
 
-__all__ = ["Batch", "RowFile", "open_rows"]
+__all__ = ["READERS", "Batch", "RowFile", "open_rows"]
 
 # (path, key, named, delimiter) -> the open file
-_READERS: dict[str, Callable[[Path, str | None, bool, str | None], RowFile]] = {
+READERS: Mapping[str, Callable[[Path, str | None, bool, str | None], RowFile]] = {
     ".npy": arrays.open_npy,
     ".npz": arrays.open_npz,
     ".csv": text.open_csv,
-    ".parquet": parquet.open_parquet,
 }
 
 
@@ -41,4 +40,4 @@ def open_rows(path: Path, *, key: str | None = None, named: bool = False, delimi
     Raises:
         FileFormatError: The file is missing, empty, damaged, or of another kind.
     """
-    return choose_reader(path, _READERS, key=key, delimiter=delimiter)(path, key, named, delimiter)
+    return choose_reader(path, READERS, key=key, delimiter=delimiter)(path, key, named, delimiter)

@@ -19,6 +19,9 @@ class ArrayRows(RowFile):
     Args:
         values: (N, ...).
         source: The name of the file and array in messages.
+
+    Attributes:
+        dtype: The dtype of the cells: that of the values in this machine's order of bytes.
     """
 
     def __init__(self, values: Array, source: str) -> None:
@@ -29,8 +32,8 @@ class ArrayRows(RowFile):
             )
         if values.ndim < 2:
             raise FileFormatError(f"{source}: expected rows (N, D) or images, found shape {values.shape}; reshape it")
-        self._values = values
-        self._dtype = values.dtype.newbyteorder("=") if values.dtype.itemsize <= 8 else np.dtype(np.float64)
+        self.values = values
+        self.dtype = values.dtype.newbyteorder("=") if values.dtype.itemsize <= 8 else np.dtype(np.float64)
         self.source, self.names, self.num_rows = source, None, len(values)
         self.row_shape = values.shape[1:]
         self.width = math.prod(self.row_shape)
@@ -38,8 +41,8 @@ class ArrayRows(RowFile):
 
     def batches(self, size: int) -> Iterator[Batch]:
         """See `RowFile.batches`."""
-        for start in range(0, len(self._values), size):
-            part = np.array(self._values[start : start + size], dtype=self._dtype)
+        for start in range(0, len(self.values), size):
+            part = np.array(self.values[start : start + size], dtype=self.dtype)
             cells = part.reshape(len(part), self.width)
             yield Batch(cells, [f"{self.source}, row {start + row}" for row in range(len(cells))])
 

@@ -1,15 +1,15 @@
-"""A batch of rows, and the interface of an open file that gives batches."""
+"""A batch of rows, what has rows, and the interface of an open file that gives batches."""
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from plica.errors import InputError
+from plica.forks import cached_property
 
 Array = np.ndarray[Any, np.dtype[Any]]
 CellType: TypeAlias = (
@@ -23,24 +23,29 @@ CellType: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Consecutive rows of a file, not interpreted.
 
-    Attributes:
-        cells: (B, D) numbers or truth values, or objects: text, numbers, truth values, and None if a cell is missing.
+    Args:
+        cells: (B, D) numbers or truth values, or objects: text, numbers, truth values, and None if a cell is missing;
+            or a function that makes them once they are asked for.
         labels: The name of each of the B rows in messages, such as "pets.csv, line 2".
     """
 
-    cells: Array
-    labels: Sequence[str]
+    def __init__(self, cells: Array | Callable[[], Array], labels: Sequence[str]) -> None:
+        self._cells, self.labels = cells, labels
+
+    @cached_property
+    def cells(self) -> Array:
+        """The cells, (B, D)."""
+        return self._cells() if callable(self._cells) else self._cells
 
     def __len__(self) -> int:
-        return len(self.cells)
+        return len(self.labels)
 
 
-class RowFile(ABC):
-    """An open file of rows of D cells.
+class RowSource:
+    """What has rows of D cells, in a file or elsewhere.
 
     Attributes:
         source: The name of the file in messages.
@@ -52,6 +57,7 @@ class RowFile(ABC):
         header: The names with the spaces around them.
         stored: The file's own type of each column, to write a file of the same kind; empty if it has no types.
         delimiter: The delimiter of a text.
+        stream: The rows as `plica.data.Rows`, if that reads them; else None.
     """
 
     source: str
@@ -63,14 +69,7 @@ class RowFile(ABC):
     header: tuple[str, ...] = ()
     stored: tuple[Any, ...] = ()
     delimiter: str = ","
-
-    @abstractmethod
-    def batches(self, size: int) -> Iterator[Batch]:
-        """All rows in order, in batches of at most `size`.
-
-        Raises:
-            FileFormatError: The file is damaged, or a row has another number of cells.
-        """
+    stream: Any = None
 
     def check_can_model(self, position: int) -> None:
         """Raise unless the cells of a column are numbers, text, truth values, dates or times.
@@ -86,7 +85,19 @@ class RowFile(ABC):
                 'convert it, or say {"kind": "ignored"} of it in the file of --columns'
             )
 
-    def close(self) -> None:  # noqa: B027 - arrays have nothing to close
+
+class RowFile(RowSource, ABC):
+    """An open file of rows of D cells."""
+
+    @abstractmethod
+    def batches(self, size: int) -> Iterator[Batch]:
+        """All rows in order, in batches of at most `size`.
+
+        Raises:
+            FileFormatError: The file is damaged, or a row has another number of cells.
+        """
+
+    def close(self) -> None:
         """Release the file."""
 
     def __enter__(self) -> Self:

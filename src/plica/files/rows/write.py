@@ -21,8 +21,8 @@ from typing import IO, Any
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
+from plica.files.rows.arrow_cells import require_pyarrow
 from plica.files.rows.batch import Array
-from plica.files.rows.parquet import require_pyarrow
 from plica.files.rows.text import text_of
 from plica.paths import replacing
 

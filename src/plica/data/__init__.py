@@ -1,0 +1,27 @@
+"""Rows as a stream: files, folders, addresses, frames and queries of databases, read a batch at a time.
+
+Nothing here knows a circuit: `encoding` has the numbers of a batch, by the columns of a model.
+
+>>> import pyarrow
+>>> rows = Rows(pyarrow.table({"pet": ["cat", "dog", "cat"], "legs": [4, 4, None]}))
+>>> rows.names, rows.num_rows
+(('pet', 'legs'), 3)
+>>> [batch.data.to_pydict() for batch in rows.batches(size=2)]
+[{'pet': ['cat', 'dog'], 'legs': [4, 4]}, {'pet': ['cat'], 'legs': [None]}]
+>>> [batch.rows.tolist() for batch in rows.batches(size=2, shard=(1, 2), seed=0)]
+[[2, 1]]
+"""
+
+from plica.extras import require
+
+require("pyarrow")
+
+from plica.data.batch import NumberBatch as NumberBatch  # noqa: E402 - pyarrow first
+from plica.data.batch import RowBatch as RowBatch  # noqa: E402
+from plica.data.encoding import numbers as numbers  # noqa: E402
+from plica.data.encoding import reader as reader  # noqa: E402
+from plica.data.rows import Rows as Rows  # noqa: E402
+from plica.data.summary import Summary as Summary  # noqa: E402
+from plica.data.summary import summarise as summarise  # noqa: E402
+
+__all__ = ["NumberBatch", "RowBatch", "Rows", "Summary", "numbers", "reader", "summarise"]

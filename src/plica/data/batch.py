@@ -1,0 +1,173 @@
+"""Batches of rows, as columns of Arrow or as numbers; each row knows its place in the source, for messages."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, overload
+
+import numpy as np
+import pyarrow as pa
+
+from plica.files.rows.batch import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Rows that lie together and are read in order: a row group of Parquet, a batch of Arrow, a file of text.
+
+    Attributes:
+        file: The position of its file in the source.
+        number: Its position in the file.
+        first: The number of its first row in the file.
+        num_rows: How many rows it has, if that is known before they are read.
+        label: The name of a row in messages, by its number in the file.
+    """
+
+    file: int
+    number: int
+    first: int
+    num_rows: int | None
+    label: Callable[[int], str]
+
+
+class _Labels(Sequence[str]):
+    """The names of some rows, each made when a message needs it."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self[number] for number in range(*row.indices(len(self)))]
+        group = self._batch.groups[int(self._batch.group_of[row])]
+        return group.label(int(self._batch.rows[row]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch(ABC):
+    """Some rows of a source.
+
+    Attributes:
+        groups: The groups that the rows come from.
+        group_of: (B,) the position in `groups` of each row's group.
+        rows: (B,) the number of each row in its file, counted from 0.
+    """
+
+    groups: tuple[Group, ...]
+    group_of: Array
+    rows: Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The name of each row in messages, such as "pets.csv, line 2"."""
+        return _Labels(self)
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """The bytes of the cells."""
+
+    @abstractmethod
+    def slice(self, start: int, stop: int) -> Self:
+        """The rows from `start` to before `stop`, without a copy."""
+
+    @abstractmethod
+    def take(self, rows: Array) -> Self:
+        """Rows by their positions."""
+
+    @classmethod
+    @abstractmethod
+    def joined(cls, batches: Sequence[Self]) -> Self:
+        """Batches of the same columns as one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowBatch(Batch):
+    """Some rows of a source as columns.
+
+    Attributes:
+        data: A `pyarrow.RecordBatch` with the B rows.
+    """
+
+    data: Any
+
+    @staticmethod
+    def of_group(data: Any, group: Group, first: int) -> RowBatch:
+        """Consecutive rows of one group.
+
+        Args:
+            data: The rows.
+            group: Their group.
+            first: The number of the first of them in its file.
+        """
+        return RowBatch((group,), np.zeros(data.num_rows, np.int32), np.arange(first, first + data.num_rows), data)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Batch.nbytes`."""
+        return int(self.data.nbytes)
+
+    def slice(self, start: int, stop: int) -> RowBatch:
+        """See `Batch.slice`."""
+        part = self.data.slice(start, stop - start)
+        return RowBatch(self.groups, self.group_of[start:stop], self.rows[start:stop], part)
+
+    def take(self, rows: Array) -> RowBatch:
+        """See `Batch.take`."""
+        return RowBatch(self.groups, self.group_of[rows], self.rows[rows], self.data.take(pa.array(rows)))
+
+    @classmethod
+    def joined(cls, batches: Sequence[RowBatch]) -> RowBatch:
+        """See `Batch.joined`; dictionaries of columns are joined too."""
+        table = pa.Table.from_batches([batch.data for batch in batches]).unify_dictionaries().combine_chunks()
+        (data,) = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        return RowBatch(*_places(batches), data)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberBatch(Batch):
+    """Some rows of a source as rows of a circuit.
+
+    Attributes:
+        numbers: (B, V), NaN where a cell is missing.
+    """
+
+    numbers: Array
+
+    @property
+    def nbytes(self) -> int:
+        """See `Batch.nbytes`."""
+        return int(self.numbers.nbytes)
+
+    def slice(self, start: int, stop: int) -> NumberBatch:
+        """See `Batch.slice`."""
+        return NumberBatch(self.groups, self.group_of[start:stop], self.rows[start:stop], self.numbers[start:stop])
+
+    def take(self, rows: Array) -> NumberBatch:
+        """See `Batch.take`."""
+        return NumberBatch(self.groups, self.group_of[rows], self.rows[rows], self.numbers[rows])
+
+    @classmethod
+    def joined(cls, batches: Sequence[NumberBatch]) -> NumberBatch:
+        """See `Batch.joined`."""
+        return NumberBatch(*_places(batches), np.concatenate([batch.numbers for batch in batches]))
+
+
+def _places(batches: Sequence[Batch]) -> tuple[tuple[Group, ...], Array, Array]:
+    """The groups, the positions of each row's group, and the numbers of all rows of some batches."""
+    groups = tuple(dict.fromkeys(group for batch in batches for group in batch.groups))
+    positions = {group: position for position, group in enumerate(groups)}
+    group_of = [np.asarray([positions[group] for group in batch.groups], np.int32)[batch.group_of] for batch in batches]
+    return groups, np.concatenate(group_of), np.concatenate([batch.rows for batch in batches])

@@ -1,0 +1,152 @@
+"""Data sets of tables with typed columns: from files and frames, their kinds inferred, as numbers in three parts.
+
+Of a stream (`streams.py`) no cell becomes an object of Python: one pass finds the kinds of the columns, another the
+numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from plica.errors import FileFormatError, InputError
+from plica.files.datasets import SPLITS, Dataset, name_of, split_rows
+from plica.files.encoding import Encoding
+from plica.files.infer import ColumnRecord, infer_columns
+from plica.files.kinds import TableColumn
+from plica.files.rows.batch import Array, Batch, RowFile
+from plica.files.tables import npz_keys
+from plica.tables.files import numbers_reader, open_table
+
+_SHOWN = 5  # columns that a message lists
+_ROWS_AT_ONCE = 4096
+
+Records: TypeAlias = Mapping[str, ColumnRecord]
+
+
+def from_typed(
+    path: Path,
+    *,
+    records: Mapping[str, ColumnRecord],
+    words: Sequence[str] = (),
+    seed: int = 0,
+    key: str | None = None,
+    delimiter: str | None = None,
+) -> Dataset:
+    """A table whose cells are text, whole numbers or reals, or missing, its rows split at random 72 / 14 / 14.
+
+    Args:
+        path: `.csv` with names in its first line, `.parquet`, or an array.
+        records: The user's records of some columns, by name; other columns are inferred from their cells.
+        words: Text that means that a cell is missing, beside empty text.
+        seed: The seed of the random split.
+        key: Which array of a `.npz` to read.
+        delimiter: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
+
+    Raises:
+        FileFormatError: The file cannot be read.
+        InputError: A cell does not fit its column, or there are too few rows.
+    """
+    is_split = path.suffix.lower() == ".npz" and key is None and set(SPLITS) <= set(npz_keys(path))
+    if is_split and "num_variables" in npz_keys(path):
+        raise InputError(f"{path}: packed bits (num_variables) are rows of one kind; leave --columns out")
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context(open_table(path, key=name, named=True, delimiter=delimiter))
+            for name in (SPLITS if is_split else (key,))
+        ]
+        return of_rows(files, name=name_of(path), source=str(path), records=records, words=words, seed=seed)
+
+
+def of_rows(
+    files: Sequence[RowFile],
+    *,
+    name: str,
+    source: str,
+    records: Mapping[str, ColumnRecord],
+    words: Sequence[str] = (),
+    seed: int = 0,
+    with_test: bool = True,
+) -> Dataset:
+    """A table of typed columns: one open file, split at random, or the open files of three splits.
+
+    Args:
+        files: One file, or those of the training, validation and test rows.
+        name: The name of the data set in reports.
+        source: The name of the table in messages.
+        records: The user's records of some columns, by name; other columns are inferred from their cells.
+        words: Text that means that a cell is missing, beside empty text.
+        seed: The seed of the random split.
+        with_test: Whether to split 72 / 14 / 14; else 86 / 14, without test rows.
+
+    Raises:
+        FileFormatError: A file cannot be read.
+        InputError: A cell does not fit its column, or there are too few rows.
+    """
+    names = files[0].names or tuple(map(str, range(files[0].width)))
+    for rows in files:
+        if rows.width != len(names):
+            raise InputError(f"{rows.source}: rows of {rows.width} cells, expected {len(names)}")
+    for position, column_name in enumerate(names):
+        if column_name in records and records[column_name]["kind"] != "ignored":
+            files[0].check_can_model(position)
+    read = _read_cells if files[0].stream is None else _read_stream
+    encoding, values = read(files, names, source=source, records=records, words=words)
+    train, valid, test = values if len(values) > 1 else split_rows(values[0], source, seed, with_test=with_test)
+    return Dataset(name, train, valid, test, None, None, encoding)
+
+
+def _read_cells(
+    files: Sequence[RowFile], names: Sequence[str], *, source: str, records: Records, words: Sequence[str]
+) -> tuple[Encoding, list[Array]]:
+    parts = [_whole(rows) for rows in files]
+    cells = np.concatenate([part.cells for part in parts])
+    encoding = _encoding(infer_columns(names, cells, records=records, words=words, source=source), words, source)
+    return encoding, [encoding.reader(rows)(part) for rows, part in zip(files, parts, strict=True)]
+
+
+def _read_stream(
+    files: Sequence[RowFile], _names: Sequence[str], *, source: str, records: Records, words: Sequence[str]
+) -> tuple[Encoding, list[Array]]:
+    from plica.data import numbers, summarise
+
+    (rows,) = (file.stream for file in files)
+    encoding = _encoding(summarise(rows, words=words).infer(records), words, source)
+    return encoding, [np.concatenate([batch.numbers for batch in numbers(encoding, rows)])]
+
+
+def _encoding(columns: tuple[TableColumn, ...], words: Sequence[str], source: str) -> Encoding:
+    """The encoding of inferred columns.
+
+    Raises:
+        InputError: Every column is ignored.
+    """
+    encoding = Encoding(columns, tuple(words))
+    if not encoding.modelled:
+        why = "; ".join(f"{column.name!r}: {column.why or 'as said'}" for column in columns[:_SHOWN])
+        raise InputError(f"{source}: every column is ignored, so there is nothing to model ({why})")
+    return encoding
+
+
+def read_split(rows: RowFile, encoding: Encoding, *, name: str = "table", seed: int = 0) -> Dataset:
+    """A table of columns that are known, its rows split at random 86 / 14 for training and validation.
+
+    Raises:
+        InputError: A cell does not fit its column, or there are too few rows.
+    """
+    values = numbers_reader(encoding, rows)(_whole(rows))
+    return Dataset(name, *split_rows(values, rows.source, seed, with_test=False), None, None, encoding)
+
+
+def _whole(rows: RowFile) -> Batch:
+    """All rows of a file at once."""
+    batches = list(rows.batches(_ROWS_AT_ONCE))
+    if not batches:
+        raise FileFormatError(f"{rows.source}: the file holds no rows")
+    return Batch(
+        np.concatenate([batch.cells for batch in batches]), [label for batch in batches for label in batch.labels]
+    )

@@ -1,0 +1,90 @@
+"""Files and folders that are streams of columns, as commands read tables.
+
+>>> import pathlib, tempfile
+>>> import pyarrow.parquet
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "pets.parquet"
+>>> pyarrow.parquet.write_table(pyarrow.table({"pet": ["cat", "dog"]}), path)
+>>> with StreamFile(Rows(path)) as rows:
+...     [(batch.cells.tolist(), batch.labels[:]) for batch in rows.batches(1)] # doctest: +ELLIPSIS
+[([['cat']], ['...pets.parquet, row 0']), ([['dog']], ['...pets.parquet, row 1'])]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from plica.data import RowBatch, Rows, reader
+from plica.data.encoding import Unknown
+from plica.data.rows import ROWS
+from plica.files.encoding import Encoding
+from plica.files.rows.arrow_cells import python_cells
+from plica.files.rows.batch import Array, Batch, RowFile
+
+
+class StreamBatch(Batch):
+    """Consecutive rows of a stream, whose cells are objects of Python only once they are asked for.
+
+    Args:
+        whole: The rows that were read together.
+        start: The first of these.
+        stop: The end of these.
+    """
+
+    def __init__(self, whole: RowBatch, start: int, stop: int) -> None:
+        part = whole.slice(start, stop)
+        super().__init__(partial(_objects, part.data), part.labels)
+        self.whole, self.rows = whole, slice(start, stop)
+
+
+class StreamFile(RowFile):
+    """The rows of a stream, as those of a file are read.
+
+    Args:
+        rows: The rows.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.stream = rows
+        self.source, self.names, self.width, self.num_rows = rows.source, rows.names, rows.width, rows.num_rows
+        self.row_shape, self.types, self.header, self.stored = rows.row_shape, rows.types, rows.header, rows.stored
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """See `RowFile.batches`."""
+        if self.num_rows == 0:
+            return
+        with closing(self.stream.batches(size=max(size, ROWS // size * size))) as batches:
+            for whole in batches:
+                for start in range(0, len(whole), size):
+                    yield StreamBatch(whole, start, min(start + size, len(whole)))
+
+
+def numbers_reader(
+    encoding: Encoding, rows: StreamFile, *, unknown: Unknown | None = None, unread: str | None = None
+) -> Callable[[Batch], Array]:
+    """A function from batches of a stream to rows of the circuit; see `Encoding.reader`.
+
+    Rows that were read together become numbers together.
+    """
+    read = reader(encoding, rows.stream, unknown=unknown, unread=unread)
+    last: list[Any] = [None, None]  # the rows that were read together, and their numbers
+
+    def read_part(batch: Batch) -> Array:
+        assert isinstance(batch, StreamBatch), "a batch of these rows"
+        if last[0] is not batch.whole:
+            last[:] = batch.whole, read(batch.whole)
+        return np.ascontiguousarray(last[1][batch.rows])
+
+    return read_part
+
+
+def _objects(data: Any) -> Array:
+    """The cells of a RecordBatch as Python has them, (B, D)."""
+    cells = np.empty((data.num_rows, data.num_columns), dtype=object)
+    for position, column in enumerate(data.columns):
+        cells[:, position] = python_cells(column)
+    return cells
