@@ -70,11 +70,11 @@ class _Training(Training):
         self._statistics: Statistics | None = None
         self._number = 0
 
-    def step(self, batch: Tensor) -> Tensor:
+    def step(self, batch: Tensor, num_rows: int | None = None) -> Tensor:
         expectation, learner = self._maximization.expectation, self._learner
-        statistics = expectation.of(batch, wide=False)
+        statistics = expectation.of(batch, wide=False).among(num_rows).summed(self._plan.ranks)
         self._maximization.step_rest(statistics)
-        per_row = statistics.scaled(1.0 / len(batch))
+        per_row = statistics.scaled(1.0 / statistics.num_rows)
         part = min(self._number / max(1, self._plan.epochs * self._plan.steps_per_epoch - 1), 1.0)
         share = _FIRST_SHARE * ((1.0 - learner.momentum) / _FIRST_SHARE) ** part
         self._statistics = per_row if self._statistics is None else self._statistics.moved_to(per_row, share)

@@ -7,11 +7,13 @@ FullEM(pseudocount=1.0, apart=False)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
 from plica.arguments import flag
+from plica.distributed.ranks import Ranks
 from plica.learn.conditional import conditional_statistics, within_reach
 from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
@@ -59,40 +61,50 @@ class FullEM(Learner):
         """What trains a model."""
         predicting = model if isinstance(model, Predicting) else None
         circuit = model if predicting is None else predicting.model
-        return _Training(Maximization(circuit, plan, _RATE, apart=self.apart), self.pseudocount, predicting)
+        maximization = Maximization(circuit, plan, _RATE, apart=self.apart)
+        return _Training(maximization, self.pseudocount, predicting, plan.ranks)
 
 
 @final
 class _Training(Training):
-    """Counts rows until the epoch ends."""
+    """Counts rows until the epoch ends, each process its own."""
 
-    def __init__(self, maximization: Maximization, pseudocount: float, predicting: Predicting | None) -> None:
+    def __init__(
+        self, maximization: Maximization, pseudocount: float, predicting: Predicting | None, ranks: Ranks
+    ) -> None:
         self._maximization, self._pseudocount, self._predicting = maximization, pseudocount, predicting
+        self._ranks = ranks
         self._statistics: Statistics | None = None
 
-    def step(self, batch: Tensor) -> Tensor:
+    def step(self, batch: Tensor, num_rows: int | None = None) -> Tensor:
         expectation = self._maximization.expectation
         if self._predicting is None:
             statistics = expectation.of(batch)
         else:
             statistics = conditional_statistics(expectation, self._predicting, batch)
+        statistics = statistics.among(num_rows)
         self._maximization.step_rest(statistics)
         self._statistics = statistics if self._statistics is None else self._statistics + statistics
         return mean_log_likelihood(statistics)
 
     def end_epoch(self) -> None:
         if self._statistics is not None:
-            expectation, statistics = self._maximization.expectation, self._statistics
+            expectation, statistics = self._maximization.expectation, self._statistics.summed(self._ranks)
             if self._predicting is not None:
                 statistics = within_reach(expectation, statistics)
             expectation.maximize(statistics, self._pseudocount)
         self._statistics = None
 
     def state_dict(self) -> dict[str, Any]:
-        counted = None if self._statistics is None else self._statistics.state()
-        return {"statistics": counted, "rest": self._maximization.state_dict()}
+        parts = [] if self._statistics is None else self._ranks.gather(self._statistics.state())
+        return {"statistics": parts, "rest": self._maximization.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        counted = state["statistics"]
-        self._statistics = None if counted is None else Statistics.of_state(counted, self._maximization.device)
+        parts = [Statistics.of_state(part, self._maximization.device) for part in state["statistics"]]
+        self._statistics = None
+        if len(parts) == self._ranks.size:  # the same sums in the same order, to the bit
+            self._statistics = parts[self._ranks.rank]
+        elif parts:
+            total = reduce(lambda sum_of_some, part: sum_of_some + part, parts)
+            self._statistics = total if self._ranks.is_first else total.scaled(0.0)
         self._maximization.load_state_dict(state["rest"])

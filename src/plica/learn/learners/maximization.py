@@ -62,7 +62,7 @@ class Maximization:
     """
 
     def __init__(self, model: nn.Module, plan: Plan, rate: float, *, apart: bool = False) -> None:
-        self.expectation = Expectation(model, apart=apart)
+        self.expectation, self._ranks = Expectation(model, apart=apart), plan.ranks
         if not self.expectation.groups:
             raise UnsupportedError(
                 f"expectation maximization has no closed form for any leaf of the model; {self.reasons()}; learn it by "
@@ -90,13 +90,14 @@ class Maximization:
         return "; ".join(f"{circuit.layer_name(layer)}: {why}" for layer, why in refused[:2])
 
     def step_rest(self, statistics: Statistics) -> None:
-        """One step of Adam on the leaves without a closed form."""
+        """One step of Adam on the leaves without a closed form, by the gradients of all processes."""
         if self._adam is None or self._schedule is None:
             return
+        gradients = dict(zip(statistics.gradients, self._ranks.sum(list(statistics.gradients.values())), strict=True))
         with torch.no_grad():
             for tensor in self._distinct:
                 tensor.grad = torch.zeros_like(tensor)
-            for leaf, gradient in statistics.gradients.items():
+            for leaf, gradient in gradients.items():
                 tensor, fold = self._place(leaf)
                 tensor.grad[fold] -= gradient / statistics.num_rows  # type: ignore[index]  # set above
         self._adam.step()
@@ -127,5 +128,5 @@ class Maximization:
 
 
 def mean_log_likelihood(statistics: Statistics) -> Tensor:
-    """The mean of the log-likelihoods of the rows, of shape `()`."""
+    """The sum of the log-likelihoods of rows by their number, of shape `()`: what `Training.step` returns."""
     return statistics.log_likelihood / statistics.num_rows

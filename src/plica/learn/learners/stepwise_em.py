@@ -69,11 +69,11 @@ class _Training(Training):
         self._statistics: Statistics | None = None
         self._step = 0
 
-    def step(self, batch: Tensor) -> Tensor:
+    def step(self, batch: Tensor, num_rows: int | None = None) -> Tensor:
         expectation = self._maximization.expectation
-        statistics = expectation.of(batch, wide=False)
+        statistics = expectation.of(batch, wide=False).among(num_rows).summed(self._plan.ranks)
         self._maximization.step_rest(statistics)
-        per_row = statistics.scaled(1.0 / len(batch))
+        per_row = statistics.scaled(1.0 / statistics.num_rows)
         steps = self._plan.epochs * self._plan.steps_per_epoch
         share = self._learner.share(self._step, steps)
         if self._statistics is None:
