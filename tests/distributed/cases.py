@@ -16,7 +16,7 @@ import plica
 from plica.distributed.ranks import current_ranks, launched
 from plica.learn import Adam, Anemone, FullEM, StepwiseEM, fit
 from plica.learn.predicting import Predicting
-from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers import GaussianLayer, HadamardLayer, Layer, SumLayer
 from plica.templates import hclt
 from plica.templates.normal_mixtures import normal_mixtures
 
@@ -36,8 +36,7 @@ def tree() -> nn.Module:
 
 def normals() -> nn.Module:
     """An ensemble of mixtures of normal vectors."""
-    model = plica.compile(normal_mixtures(REALS, [0, 1, 2], members=(2, 2), seed=1)).double()
-    return model
+    return plica.compile(normal_mixtures(REALS, [0, 1, 2], members=(2, 2), seed=1)).double()
 
 
 def softplus() -> nn.Module:
@@ -53,7 +52,7 @@ def softplus() -> nn.Module:
     odd = GaussianLayer([0], 2, mean=leaf(), stddev=Parameter.from_unary(ExpParameter((2,)), both))
     usual = GaussianLayer([2], 2)
     product, mix = HadamardLayer(2, 2), SumLayer(2, 1)
-    edges = {odd: [], usual: [], product: [odd, usual], mix: [product]}
+    edges: dict[Layer, list[Layer]] = {odd: [], usual: [], product: [odd, usual], mix: [product]}
     model = plica.compile(plica.Circuit(list(edges), edges, [mix], data_scope=plica.Scope([0, 1, 2]))).double()
     model.reset_parameters(seed=1)
     return model

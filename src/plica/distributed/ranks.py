@@ -3,11 +3,10 @@
 They find each other by the environment that `torchrun` sets. Without it there is one process, and every function here
 returns what it was given, so that callers need no second way.
 
->>> alone = Ranks()
->>> alone.size, alone.is_first, alone.sum([torch.ones(2)]), alone.of_first(lambda: "read once")
+>>> ALONE.size, ALONE.is_first, ALONE.sum([torch.ones(2)]), ALONE.of_first(lambda: "read once")
 (1, True, [tensor([1., 1.])], 'read once')
 >>> with launched() as ranks:
-...     ranks == current_ranks() == alone
+...     ranks == current_ranks() == ALONE
 True
 """
 
@@ -24,6 +23,7 @@ from typing import Any, TypeVar, final
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from plica.errors import LostProcessError, UnsupportedError
 
@@ -73,7 +73,8 @@ class Ranks:
         with self._telling():
             dist.all_reduce(flat)
         sums = []
-        for tensor, real, part in zip(tensors, reals, flat.split([real.numel() for real in reals]), strict=True):
+        parts = torch.split(flat, [real.numel() for real in reals])
+        for tensor, real, part in zip(tensors, reals, parts, strict=True):
             total = part.view(real.shape).to(real.dtype)
             sums.append(torch.view_as_complex(total) if tensor.is_complex() else total)
         return sums
@@ -147,6 +148,10 @@ class Ranks:
         )
 
 
+ALONE = Ranks()
+"""One process."""
+
+
 @final
 class Agreement:
     """What processes want done after a step, known to all of them after the same one.
@@ -190,7 +195,7 @@ class Agreement:
 def current_ranks() -> Ranks:
     """The processes of the default group; this one alone where none was made."""
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
-        return Ranks()
+        return ALONE
     on_cpu = "cpu" in dist.get_backend_config()
     device = torch.device("cpu") if on_cpu else torch.device("cuda", torch.cuda.current_device())
     return Ranks(dist.get_rank(), dist.get_world_size(), device)
@@ -218,7 +223,7 @@ def launched(seconds: float = _SECONDS) -> Iterator[Ranks]:
         backend = "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     try:
-        store, rank, size = next(iter(dist.rendezvous("env://", timeout=patience)))
+        store, rank, size = next(iter(rendezvous("env://", timeout=patience)))
         store.set_timeout(patience)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=patience)
     except RuntimeError as error:

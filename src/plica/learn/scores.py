@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from plica.arguments import found, integer
-from plica.distributed.ranks import Ranks
+from plica.distributed.ranks import ALONE, Ranks
 from plica.errors import DTypeError, InputError, UnsupportedError
 from plica.symbolic.semirings import Semiring
 
-ALONE = Ranks()
 _SUMS = Semiring.from_name("lse-sum").algebra
 
 Rows = Tensor | np.ndarray[Any, np.dtype[Any]]

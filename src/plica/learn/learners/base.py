@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from plica.distributed.ranks import Ranks
+from plica.distributed.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Plan:
     num_rows: int
     steps_per_epoch: int
     epochs: int
-    ranks: Ranks = Ranks()
+    ranks: Ranks = ALONE
 
 
 class Training(ABC):
