@@ -9,7 +9,7 @@ from typing import Any
 from plica.cli.outputs import CHECKPOINT
 from plica.cli.settings import Settings
 from plica.cli.signals import say_checkpoint
-from plica.distributed.ranks import current_ranks, is_restarted
+from plica.distributed.ranks import are_restarted, current_ranks
 from plica.errors import FileFormatError, InputError, PlicaError
 from plica.learn.checkpoints import Checkpoint, read_notes
 from plica.tables.recipe import Recipe
@@ -43,7 +43,7 @@ def stored_run(out: Path) -> tuple[Settings, Recipe]:
 
 def recipe_after_restart(settings: Settings) -> Recipe | None:
     """The recipe of the run that these settings began, if `torchrun` has restarted it and its checkpoint is there."""
-    if not is_restarted():
+    if not are_restarted(current_ranks()):
         return None
     try:
         stored, recipe = stored_run(settings.out)

@@ -13,12 +13,15 @@ True
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import reduce
 from typing import Any, TypeVar, final
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -141,7 +144,8 @@ class Ranks:
             raise self._lost(error) from error
 
     def _lost(self, error: RuntimeError) -> LostProcessError:
-        (*_, reason) = str(error).strip().splitlines() or [type(error).__name__]
+        (first, *_) = str(error).strip().splitlines() or [type(error).__name__]
+        reason = re.sub(r"^(\[\S+\] )+", "", first).partition(". ")[0]  # without torch's places in its own source
         return LostProcessError(
             f"process {self.rank} of {self.size} has lost another one, which has ended or hangs: {reason}; look at the "
             "output of the others, and go on from the checkpoint"
@@ -225,6 +229,7 @@ def launched(seconds: float = _SECONDS) -> Iterator[Ranks]:
     try:
         store, rank, size = next(iter(rendezvous("env://", timeout=patience)))
         store.set_timeout(patience)
+        store = _own_room(store, rank, size, seconds)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=patience)
     except RuntimeError as error:
         raise Ranks(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))._lost(error) from error
@@ -234,6 +239,35 @@ def launched(seconds: float = _SECONDS) -> Iterator[Ranks]:
         dist.destroy_process_group()
 
 
-def is_restarted() -> bool:
-    """Whether `torchrun` has started these processes again, since one of them had ended."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def _own_room(store: Any, rank: int, size: int, seconds: float) -> Any:
+    """A part of a store that these processes alone use.
+
+    `torchrun` keeps one store for all its restarts, in which processes find addresses of those that have ended
+    (pytorch/pytorch issue 135712), and machines may count restarts differently. So the first process makes a name that
+    was never used, and gives it to each that asks with a name of its own.
+
+    Raises:
+        RuntimeError: One does not come in time.
+    """
+    own, end = uuid4().hex, time.monotonic() + seconds
+    if rank:
+        store.set(f"plica/asks/{rank}", own)
+        room = store.get(f"plica/room/{own}").decode()
+        store.set(f"plica/came/{room}/{rank}", "")
+        return dist.PrefixStore(room, store)
+    missing = set(range(1, size))
+    while missing:
+        for other in sorted(missing):
+            if store.check([f"plica/asks/{other}"]):  # it may be the question of one that has ended
+                store.set(f"plica/room/{store.get(f'plica/asks/{other}').decode()}", own)
+            if store.check([f"plica/came/{own}/{other}"]):
+                missing.remove(other)
+        if missing and time.monotonic() > end:
+            raise RuntimeError(f"of {size} processes {len(missing)} did not come in {seconds:g} seconds")
+        time.sleep(0.01 if missing else 0.0)
+    return dist.PrefixStore(own, store)
+
+
+def are_restarted(ranks: Ranks) -> bool:
+    """Whether `torchrun` has started processes again, since one of them had ended."""
+    return any(ranks.gather(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0))
