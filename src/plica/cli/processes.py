@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from plica.cli.errors import BAD_INPUT
-from plica.cli.signals import INTERRUPTED, Terminated, leaving_at_once
+from plica.cli.signals import INTERRUPTED, Terminated, leaving_at_once, speaking_if
 from plica.errors import PlicaError
 
 
@@ -31,7 +31,7 @@ def as_one_run() -> Iterator[None]:
     prepare_torch()
     with leaving_at_once():
         from plica.distributed.ranks import launched
-    with launched() as ranks:
+    with launched() as ranks, speaking_if(ranks.claims):
         try:
             yield
         except (Exception, KeyboardInterrupt, Terminated) as error:

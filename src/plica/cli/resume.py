@@ -76,12 +76,12 @@ def keeping_checkpoint(settings: Settings, recipe: Recipe, *, resume: bool) -> I
     The file stays where training is interrupted. It goes, with the folders that were made for it, where the numbers of
     a new run fail, since they would fail again.
     """
+    say_checkpoint(settings.out / CHECKPOINT)
     if not current_ranks().is_first:
         yield checkpoint_of(settings, recipe)
         return
     former = _written(settings)
     missing = [folder for folder in (settings.out, *settings.out.parents) if not folder.exists()]
-    say_checkpoint(settings.out / CHECKPOINT)
     try:
         yield checkpoint_of(settings, recipe)
     except PlicaError as error:

@@ -43,13 +43,13 @@ class Signals:
     def pass_on(self, number: int) -> None:
         """Have the process do what it would have done without this context; it may go on, if its handler does."""
         self.asked = 0
-        if number in self._former:
-            signal.signal(number, self._former[number])
-        try:
-            signal.raise_signal(number)
-        finally:
-            if number in self._former:
-                signal.signal(number, self._remember)
+        former = self._former.pop(number, None)
+        if former is not None:
+            signal.signal(number, former)
+        signal.raise_signal(number)
+        if former is not None:
+            self._former[number] = former
+            signal.signal(number, self._remember)
 
     def _remember(self, number: int, _frame: FrameType | None) -> None:
         self.asked = number
