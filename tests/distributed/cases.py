@@ -1,6 +1,7 @@
 """Training runs that give equal results whatever the number of processes, and what a process does of them.
 
-`python -m tests.distributed.cases FOLDER CASE...` is one process: rank 0 writes the result of each case to the folder.
+`python -m tests.distributed.cases FOLDER CASE...` is one process; the first one writes the result of each case to the
+folder.
 """
 
 import sys
@@ -9,14 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import get_model_state_dict
+from torch.nn.parallel import DistributedDataParallel
 
 import plica
 from plica.distributed.ranks import current_ranks, launched
+from plica.errors import InputError, UnsupportedError
 from plica.learn import Adam, Anemone, FullEM, StepwiseEM, fit
 from plica.learn.predicting import Predicting
+from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, Layer, SumLayer
+from plica.symbolic.parameters import ExpParameter, Parameter, SumParameter, TensorParameter
 from plica.templates import hclt
 from plica.templates.normal_mixtures import normal_mixtures
 
@@ -41,8 +49,6 @@ def normals() -> nn.Module:
 
 def softplus() -> nn.Module:
     """A mixture of normals, one of whose standard deviations has no closed form."""
-    from plica.symbolic.initializers import NormalInitializer
-    from plica.symbolic.parameters import ExpParameter, Parameter, SumParameter, TensorParameter
 
     def leaf() -> TensorParameter:
         return TensorParameter(2, initializer=NormalInitializer(0.0, 0.3))
@@ -115,11 +121,47 @@ def learn(case: str, **settings: Any) -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
-    folder, *names = sys.argv[1:]
+def main(folder: Path, words: list[str]) -> None:
+    """Do what words say, one after another: learn a case, or one of the following."""
     with launched(60.0) as ranks:
         assert ranks.size == current_ranks().size > 1
-        for name in names:
-            found = learn(name)
-            if ranks.is_first:
-                torch.save(found, Path(folder) / name)
+        for word in words:
+            if word == "checkpoint":  # of torch, from all processes
+                dcp.save(get_model_state_dict(DistributedDataParallel(tree())), checkpoint_id=folder / word)
+            elif word == "others":  # rows of one process are not those of the others
+                with pytest.raises(InputError, match="the data of process 1 is 53 x 4"):
+                    fit(tree(), BITS if ranks.is_first else BITS[:, ::-1].copy())
+                with pytest.raises(InputError, match=f"{ranks.size} processes for 1 rows"):
+                    fit(tree(), BITS[:1])
+                with pytest.raises(UnsupportedError, match="pass the module that DistributedDataParallel wraps"):
+                    fit(DistributedDataParallel(tree()), BITS)
+            else:
+                case, *settings = word.split(":")
+                found = learn_until(case, folder, *settings)
+                if ranks.is_first:
+                    torch.save(found, folder / case)
+
+
+def learn_until(case: str, folder: Path, end: str = "", steps: str = "0", begin: str = "") -> dict[str, Any]:
+    """The result of a case.
+
+    Args:
+        case: The case.
+        folder: Where its checkpoint is, if it has one.
+        end: `stop` for a run that Ctrl-C ends on the last process alone.
+        steps: After so many steps.
+        begin: `resume` to go on from the checkpoint.
+    """
+    seen = []
+
+    def on_batch(_: int) -> None:
+        seen.append(1)
+        if end == "stop" and len(seen) == int(steps) and current_ranks().rank == current_ranks().size - 1:
+            raise KeyboardInterrupt
+
+    settings = {} if not end else {"checkpoint": folder / f"{case}.checkpoint", "resume": begin == "resume"}
+    return learn(case, on_batch=on_batch, **settings)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

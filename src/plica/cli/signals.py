@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 INTERRUPTED = 128 + signal.SIGINT  # as shells report it
-_speaks: Callable[[], bool] = lambda: True
+_speaks: Callable[[], bool] | None = None  # whether this process, of several that are one run, says how it ended
 _checkpoint: Path | None = None  # of a training run that this process may have to leave
 
 
@@ -127,7 +127,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     remove_temporary = getattr(sys.modules.get("plica.paths"), "remove_temporary", None)
     if remove_temporary is not None and not remove_temporary():
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
-    if _speaks():
+    if _speaks is None or _speaks():
         os.write(2, f"{line_of(number)}\n".encode(errors="backslashreplace"))
     os._exit(128 + number)
 

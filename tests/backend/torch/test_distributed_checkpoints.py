@@ -69,7 +69,8 @@ def test_state_dicts_have_the_keys_of_files_with_and_without_ddp(make: type[Hold
     wrapped = DistributedDataParallel(second)
     assert sorted(get_model_state_dict(wrapped)) == sorted(state)
     result = set_model_state_dict(wrapped, dict(state))
-    assert not result.missing_keys and not result.unexpected_keys
+    assert not result.missing_keys
+    assert not result.unexpected_keys
     assert_equal(first, second)
     set_model_state_dict(third, get_model_state_dict(wrapped))
     assert_equal(first, third)
@@ -104,7 +105,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 
 def test_a_circuit_has_no_attributes_more() -> None:
     circuit = made(1)
-    assert [module for module in circuit.modules()] == [circuit, circuit.leaves]
+    assert list(circuit.modules()) == [circuit, circuit.leaves]
     assert not hasattr(circuit, "0")
     assert not hasattr(circuit, "faces")
     circuit.eval()
