@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.nn.parallel import DistributedDataParallel
 
 import plica
+from plica.backend.torch.circuits import TorchCircuit
 from plica.distributed.ranks import current_ranks, launched
 from plica.errors import InputError, UnsupportedError
 from plica.learn import Adam, Anemone, FullEM, StepwiseEM, fit
@@ -35,7 +36,7 @@ REALS = RNG.normal(size=(53, 3)) @ RNG.normal(size=(3, 3)) + RNG.integers(0, 2, 
 REALS[::5, 1] = np.nan
 
 
-def tree() -> nn.Module:
+def tree() -> TorchCircuit:
     """A hidden tree of bits."""
     model = plica.compile(hclt(BITS, 3)).double()
     model.reset_parameters(seed=1)
@@ -127,7 +128,7 @@ def main(folder: Path, words: list[str]) -> None:
         assert ranks.size == current_ranks().size > 1
         for word in words:
             if word == "checkpoint":  # of torch, from all processes
-                dcp.save(get_model_state_dict(DistributedDataParallel(tree())), checkpoint_id=folder / word)
+                save(get_model_state_dict(DistributedDataParallel(tree())), checkpoint_id=folder / word)
             elif word == "others":  # rows of one process are not those of the others
                 with pytest.raises(InputError, match="the data of process 1 is 53 x 4"):
                     fit(tree(), BITS if ranks.is_first else BITS[:, ::-1].copy())

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
 
 from plica.distributed.ranks import ALONE, Agreement
 from tests.distributed.cases import CASES, learn, learn_until, tree
@@ -45,7 +45,7 @@ def test_results_are_those_of_one_process(tmp_path: Path, size: int, cases: Sequ
     other = tree()
     other.reset_parameters(seed=5)
     state = get_model_state_dict(other)
-    dcp.load(state, checkpoint_id=tmp_path / "checkpoint")
+    load(state, checkpoint_id=tmp_path / "checkpoint")
     set_model_state_dict(other, state)
     for key, value in tree().state_dict().items():
         assert torch.equal(other.state_dict()[key], value)

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import async_save, save
 from torch.nn.parallel import DistributedDataParallel
 
 import plica
+from plica.backend.torch.circuits import TorchCircuit
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import BernoulliLayer, CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import TensorParameter
@@ -26,7 +28,7 @@ def group() -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def made(seed: int) -> nn.Module:
+def made(seed: int) -> TorchCircuit:
     """A circuit with folded leaves, one with a name of its own, and one that is not learned."""
     named = TensorParameter(2, 3, initializer=NormalInitializer(), name="faces.of.die")
     fixed = TensorParameter(2, 3, initializer=NormalInitializer(), learnable=False)
@@ -94,11 +96,11 @@ def test_keys_that_are_missing_or_unknown_are_told() -> None:
 @pytest.mark.usefixtures("group")
 def test_saved_and_loaded(tmp_path: Path) -> None:
     first, second, third = made(1), made(2), made(3)
-    dcp.save(get_model_state_dict(first), checkpoint_id=tmp_path / "now")
-    dcp.async_save(get_model_state_dict(first), checkpoint_id=tmp_path / "soon").result()
+    save(get_model_state_dict(first), checkpoint_id=tmp_path / "now")
+    async_save(get_model_state_dict(first), checkpoint_id=tmp_path / "soon").result()
     for path, circuit in ((tmp_path / "now", second), (tmp_path / "soon", DistributedDataParallel(third))):
         state = get_model_state_dict(circuit)
-        dcp.load(state, checkpoint_id=path)
+        load(state, checkpoint_id=path)
         set_model_state_dict(circuit, state)
         assert_equal(first, getattr(circuit, "module", circuit))
 
