@@ -26,6 +26,7 @@ from uuid import uuid4
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from plica.errors import LostProcessError, UnsupportedError
@@ -254,7 +255,7 @@ def _own_room(store: Any, rank: int, size: int, seconds: float) -> Any:
         store.set(f"plica/asks/{rank}", own)
         room = store.get(f"plica/room/{own}").decode()
         store.set(f"plica/came/{room}/{rank}", "")
-        return dist.PrefixStore(room, store)
+        return PrefixStore(room, store)
     missing = set(range(1, size))
     while missing:
         for other in sorted(missing):
@@ -265,7 +266,7 @@ def _own_room(store: Any, rank: int, size: int, seconds: float) -> Any:
         if missing and time.monotonic() > end:
             raise RuntimeError(f"of {size} processes {len(missing)} did not come in {seconds:g} seconds")
         time.sleep(0.01 if missing else 0.0)
-    return dist.PrefixStore(own, store)
+    return PrefixStore(own, store)
 
 
 def are_restarted(ranks: Ranks) -> bool:

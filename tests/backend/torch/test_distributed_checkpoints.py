@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 import plica
 from plica.backend.torch.circuits import TorchCircuit
 from plica.symbolic.initializers import NormalInitializer
-from plica.symbolic.layers import BernoulliLayer, CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers import BernoulliLayer, CategoricalLayer, HadamardLayer, Layer, SumLayer
 from plica.symbolic.parameters import TensorParameter
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what torch deprecates itself
@@ -32,14 +32,15 @@ def made(seed: int) -> TorchCircuit:
     """A circuit with folded leaves, one with a name of its own, and one that is not learned."""
     named = TensorParameter(2, 3, initializer=NormalInitializer(), name="faces.of.die")
     fixed = TensorParameter(2, 3, initializer=NormalInitializer(), learnable=False)
-    inputs = [
+    inputs: list[Layer] = [
         BernoulliLayer([0], 2),
         BernoulliLayer([1], 2),
         CategoricalLayer([2], 2, num_categories=3, logits=named),
         CategoricalLayer([3], 2, num_categories=3, logits=fixed),
     ]
     product, mixture = HadamardLayer(2, 4), SumLayer(2, 1)
-    edges = {**{layer: [] for layer in inputs}, product: inputs, mixture: [product]}
+    edges: dict[Layer, list[Layer]] = {layer: [] for layer in inputs}
+    edges |= {product: inputs, mixture: [product]}
     circuit = plica.compile(plica.Circuit(list(edges), edges, [mixture]))
     circuit.reset_parameters(seed=seed)
     return circuit
