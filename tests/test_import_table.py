@@ -38,6 +38,7 @@ LEVELS = {
     "lower": 6,
     "backend/torch": 7,
     "backend/native": 7,
+    "distributed": 7,  # processes, by torch.distributed
     "learn": 8,
     "files": 8,
     "draw": 8,
@@ -52,12 +53,13 @@ LEVELS = {
     "bench": 12,
     "cli": 13,
     "sklearn": 13,
+    "__main__": 14,
     "__init__": 14,  # the public names, nothing else
 }
 Folders = tuple[str, ...]
 # (package, folders that may import it, folders that may import it within a function alone)
 OPTIONAL = (
-    ("torch", ("backend/torch", "learn"), ("bench", "cli", "tables")),
+    ("torch", ("backend/torch", "distributed", "learn"), ("bench", "cli", "tables")),
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", ("sklearn",), ("files", "templates")),
     ("array_api_compat", ("eager", "constants", "frontend"), ()),

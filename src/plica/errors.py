@@ -100,5 +100,9 @@ class WriteError(PlicaError, OSError):
     """A file that cannot be written for lack of space: a full disk, a quota, a limit of the process."""
 
 
+class LostProcessError(PlicaError, RuntimeError):
+    """Another process of a distributed run has ended, or does not answer in time."""
+
+
 class NativeFileError(FileFormatError):
     """A native file that is damaged, of another version, for another machine, badly signed, or closed."""

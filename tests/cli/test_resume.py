@@ -289,7 +289,7 @@ def test_a_command_that_is_killed_goes_on(tmp_path: Path, plica: Plica, toy: str
     words = ("--epochs", "30", "--units", "2", "--batch", "4")
     assert plica("train", toy, "--out", "whole", *words).exit_code == 0
     rng = np.random.default_rng(seed)
-    command = [sys.executable, "-m", "plica.cli", "train", "--quiet"]
+    command = [sys.executable, "-m", "plica", "train", "--quiet"]
     process = subprocess.Popen([*command, toy, "--out", "out", *words], cwd=tmp_path, text=True)
     while not Path("out/checkpoint").exists():
         assert process.poll() is None

@@ -59,7 +59,7 @@ def test_ctrl_c_while_importing(tmp_path: Path, module: str) -> None:
 def test_ctrl_c_at_any_time(tmp_path: Path, seed: int) -> None:
     np.save(tmp_path / "a.npy", np.zeros((200, 4), int))
     words = ("train", "a.npy", "--out", "runs/out", "--epochs", "5", "--units", "2", "--quiet")
-    command = [sys.executable, "-m", "plica.cli", *words]
+    command = [sys.executable, "-m", "plica", *words]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     try:
         process.wait(timeout=float(np.random.default_rng(seed).uniform(0.5, 12.0)))
@@ -167,6 +167,6 @@ def test_output_that_cannot_be_written(tmp_path: Path, words: tuple[str, ...]) -
     save_model(tmp_path / "m.plica", chain(coin([0], 2)), {"0.logits": np.zeros((2, 2))}, {})
     with Path("/dev/full").open("w") as full:
         found = subprocess.run(
-            [sys.executable, "-m", "plica.cli", *words], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "plica", *words], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert (found.returncode, found.stderr) == (2, "plica: error: cannot write the output: no space left on device\n")

@@ -9,6 +9,7 @@ from typing import Any
 from plica.cli.outputs import CHECKPOINT
 from plica.cli.settings import Settings
 from plica.cli.signals import say_checkpoint
+from plica.distributed.ranks import are_restarted, current_ranks
 from plica.errors import FileFormatError, InputError, PlicaError
 from plica.learn.checkpoints import Checkpoint, read_notes
 from plica.tables.recipe import Recipe
@@ -33,11 +34,22 @@ def stored_run(out: Path) -> tuple[Settings, Recipe]:
     Raises:
         FileFormatError: The folder has no checkpoint, a damaged one, or one of another version.
     """
-    notes = read_notes(out / CHECKPOINT)
+    notes = current_ranks().of_first(lambda: read_notes(out / CHECKPOINT))
     settings, recipe = (_entry(notes, name, of, out) for name, of in (("settings", Settings), ("recipe", Recipe)))
     moved = {name: _from_folder(settings[name], str(notes["folder"])) for name in _PATHS}
     settings |= moved | {"out": out, "missing": tuple(settings["missing"])}
     return Settings(**settings), Recipe.of_json(recipe)
+
+
+def recipe_after_restart(settings: Settings) -> Recipe | None:
+    """The recipe of the run that these settings began, if `torchrun` has restarted it and its checkpoint is there."""
+    if not are_restarted(current_ranks()):
+        return None
+    try:
+        stored, recipe = stored_run(settings.out)
+    except FileFormatError:  # none, or that of another command
+        return None
+    return recipe if stored.as_json() == settings.as_json() else None
 
 
 def _entry(notes: Mapping[str, Any], name: str, of: type[Settings | Recipe], out: Path) -> dict[str, Any]:
@@ -64,9 +76,12 @@ def keeping_checkpoint(settings: Settings, recipe: Recipe, *, resume: bool) -> I
     The file stays where training is interrupted. It goes, with the folders that were made for it, where the numbers of
     a new run fail, since they would fail again.
     """
+    say_checkpoint(settings.out / CHECKPOINT)
+    if not current_ranks().is_first:
+        yield checkpoint_of(settings, recipe)
+        return
     former = _written(settings)
     missing = [folder for folder in (settings.out, *settings.out.parents) if not folder.exists()]
-    say_checkpoint(settings.out / CHECKPOINT)
     try:
         yield checkpoint_of(settings, recipe)
     except PlicaError as error:

@@ -13,9 +13,10 @@ from plica.cli.memory import check_fits
 from plica.cli.outputs import TENSORBOARD, names_of, write_outputs, written_elsewhere
 from plica.cli.page import describe_compiled
 from plica.cli.report import Figures, count_parameters, make_report
-from plica.cli.resume import keeping_checkpoint, remove_checkpoint
+from plica.cli.resume import keeping_checkpoint, recipe_after_restart, remove_checkpoint
 from plica.cli.settings import Settings
 from plica.cli.signals import interruptible
+from plica.distributed.ranks import current_ranks
 from plica.errors import WriteError
 from plica.extras import require
 from plica.files.datasets import Dataset
@@ -61,6 +62,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     def check(circuit: Circuit) -> None:
         check_fits(count_parameters(circuit), settings.dtype)
 
+    resumed = resumed or recipe_after_restart(settings)
     recipe = resumed or decide(
         data,
         seed=settings.seed,
@@ -86,17 +88,19 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     learner = learner_of(recipe)
     circuit = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype)
     check(circuit)
-    click.echo(
+    _say(
         f"{data.name}: {len(rows_of(recipe, data))} rows to train, "
         f"{len(data.valid) if recipe.holds_out else 'none'} to validate, {len(data.test)} to test; "
         f"{recipe.structure}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters; {recipe}"
     )
     if data.encoding is not None:
-        click.echo(show_kinds(data.encoding))
+        _say(show_kinds(data.encoding))
     torch.manual_seed(settings.seed)
     saved = file_options(data, settings.dtype, recipe)
     model = compile_circuit(circuit, saved).to(device)
     result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resumed is not None)
+    if not current_ranks().is_first:
+        return result.interrupted
     figures = _evaluate(model, data, recipe, result.seconds)
     report = make_report(settings, data, circuit, recipe, result, figures) | {
         **_held_out(model, data, settings.seed),
@@ -129,7 +133,13 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
 
 
 def _say_trial(recipe: Recipe, score: float) -> None:
-    click.echo(f"tried {recipe}: {score:.3f} nats held out")
+    _say(f"tried {recipe}: {score:.3f} nats held out")
+
+
+def _say(line: str) -> None:
+    """Print a line, once of all processes."""
+    if current_ranks().is_first:
+        click.echo(line)
 
 
 def _train(
@@ -144,6 +154,8 @@ def _train(
 ) -> FitResult:
     unit = "row" if data.shape is None else "img"
     scored = "valid" if recipe.holds_out else "score"
+    is_first = current_ranks().is_first
+    quiet, tensorboard = quiet or not is_first, tensorboard and is_first
     shown = Progress(len(rows_of(recipe, data)), recipe.epochs, data.num_variables, unit, scored, quiet=quiet)
     with (
         interruptible(),

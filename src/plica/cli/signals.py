@@ -9,11 +9,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
 INTERRUPTED = 128 + signal.SIGINT  # as shells report it
+_speaks: Callable[[], bool] | None = None  # whether this process, of several that are one run, says how it ended
 _checkpoint: Path | None = None  # of a training run that this process may have to leave
 
 
@@ -29,6 +30,17 @@ def say_checkpoint(path: Path | None) -> None:
     """Have the last line of a process that a signal ends say how to go on, if a checkpoint is there."""
     global _checkpoint
     _checkpoint = path
+
+
+@contextlib.contextmanager
+def speaking_if(speaks: Callable[[], bool]) -> Iterator[None]:
+    """Have a process that a signal ends at once print its last line only if a function says so."""
+    global _speaks
+    before, _speaks = _speaks, speaks
+    try:
+        yield
+    finally:
+        _speaks = before
 
 
 # Signals that ask a process to end; by default it dies at once, which leaves temporary files behind.
@@ -115,9 +127,11 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     remove_temporary = getattr(sys.modules.get("plica.paths"), "remove_temporary", None)
     if remove_temporary is not None and not remove_temporary():
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
-    os.write(2, f"{line_of(number)}\n".encode(errors="backslashreplace"))
+    if _speaks is None or _speaks():
+        os.write(2, f"{line_of(number)}\n".encode(errors="backslashreplace"))
     os._exit(128 + number)
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # `torchrun` sends more of them, which would interrupt the tidying up
     raise Terminated(number)

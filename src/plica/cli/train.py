@@ -1,6 +1,5 @@
 """`plica train`: fits a circuit to data by maximum likelihood and writes the model, pictures and a report."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import click
 from plica.cli.asking import DELIMITER
 from plica.cli.errors import one_line_errors
 from plica.cli.outputs import CHECKPOINT, INPAINTING, NAMES, REPORT
+from plica.cli.processes import as_one_run, prepare_torch
 from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
 from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
@@ -127,21 +127,19 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
 
     Each epoch writes OUT/checkpoint, which is removed when the results are there. After Ctrl-C, or when the process was
     killed, `plica train --resume OUT` goes on from it, and ends as if there had been no break.
+
+    `torchrun --nproc-per-node 2 -m plica train ...` trains with two processes, each from half of every batch.
     """
-    settings, recipe = (_given(options), None) if resume is None else _of_checkpoint(resume)
-    check_can_create(settings.out, (*NAMES, INPAINTING, CHECKPOINT))
-    data = load_data(settings)
-    _prepare_torch()
-    with leaving_at_once():
-        from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
+    with as_one_run():
+        settings, recipe = (_given(options), None) if resume is None else _of_checkpoint(resume)
+        check_can_create(settings.out, (*NAMES, INPAINTING, CHECKPOINT))
+        data = load_data(settings)
+        prepare_torch()
+        with leaving_at_once():
+            from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
 
-    if run(settings, data, quiet=quiet, tensorboard=tensorboard, resumed=recipe):
-        raise SystemExit(INTERRUPTED)
-
-
-def _prepare_torch() -> None:
-    """Have idle threads sleep: with other work on the cores, spinning threads made training ten times slower."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
+        if run(settings, data, quiet=quiet, tensorboard=tensorboard, resumed=recipe):
+            raise SystemExit(INTERRUPTED)
 
 
 def _given(options: Mapping[str, Any]) -> Settings:
@@ -182,7 +180,7 @@ def _of_checkpoint(out: Path) -> tuple[Settings, Recipe]:
             )
     if not (out / CHECKPOINT).exists() and (out / REPORT).exists():
         raise InputError(f"--resume {out}: the run is finished, since {out / REPORT} is there and no checkpoint")
-    _prepare_torch()
+    prepare_torch()
     with leaving_at_once():
         from plica.cli.resume import stored_run  # loads torch
     return stored_run(out)

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,7 +23,8 @@ from torch import Tensor
 
 import plica.eager.namespace as eager
 from plica.backend.torch.circuits import TorchCircuit
-from plica.errors import InputError, UnsupportedError
+from plica.distributed.ranks import Ranks
+from plica.errors import UnsupportedError
 from plica.learn.counted import CountedCircuit
 from plica.learn.graphs import Graphs, Slot, Tensors, tensors_of
 from plica.learn.sites import Kind, Site, Sites, sites_of
@@ -75,6 +76,15 @@ class Statistics:
         pairs = zip(self.groups, other.groups, strict=True)
         groups = tuple({name: mine[name].lerp(theirs[name], share) for name in mine} for mine, theirs in pairs)
         return Statistics(groups, other.num_rows, other.log_likelihood, other.gradients)
+
+    def among(self, num_rows: int | None) -> Statistics:
+        """The same sums, of some of so many rows; None: of all that there are."""
+        return self if num_rows is None else replace(self, num_rows=float(num_rows))
+
+    def summed(self, ranks: Ranks) -> Statistics:
+        """The statistics of each group added up over processes, by one message; else those of this process."""
+        sums = iter(ranks.sum([numbers for group in self.groups for numbers in group.values()]))
+        return replace(self, groups=tuple({name: next(sums) for name in group} for group in self.groups))
 
     def state(self) -> dict[str, Any]:
         """Tensors and numbers, for a checkpoint."""
@@ -286,10 +296,8 @@ class Expectation:
             wide: Whether counts are in float64, to be added over many batches; else in the dtype of the model.
 
         Raises:
-            InputError: A row has probability 0, or there are no rows.
+            InputError: A row has probability 0.
         """
-        if not len(x):
-            raise InputError("expected statistics of no rows: give at least one")
         self.synchronize()
         logs, derivatives, flows = self.counted.derivatives(x, self._wanted)
         with torch.no_grad():

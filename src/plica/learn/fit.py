@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from plica.arguments import flag, found, integer, number
 from plica.arguments import seed as checked_seed
+from plica.distributed.ranks import current_ranks
 from plica.errors import DTypeError, InputError
 from plica.learn.checkpoints import Checkpoint
 from plica.learn.history import Epoch as Epoch
@@ -64,6 +65,13 @@ def fit(
     However the run ends, by an error too, the model has the best state until then. `KeyboardInterrupt`, from the
     keyboard or a callback, ends the run, and its result is returned.
 
+    Where `torch.distributed` has a default group, all its processes call this with the same arguments, as those that
+    `torchrun` starts do. Each learns from its share of every batch, and results are those of one process, up to
+    rounding. Callbacks are called on all; the first process writes checkpoints and shows the bar.
+
+    With a checkpoint, or with several processes, SIGTERM ends the process when a step is done, and the checkpoint holds
+    that step.
+
     Args:
         model: Maps rows (B, D) to log-likelihoods (B, 1, 1); trained in place.
         rows: (N, D) rows to learn from; NaN is a missing value where the model takes it.
@@ -89,6 +97,7 @@ def fit(
         DTypeError: An argument has a wrong type, or rows are no numbers.
         FileFormatError: The checkpoint is damaged.
         UnsupportedError: The learner cannot train the model.
+        LostProcessError: Another process has ended, or hangs.
     """
     chosen = Adam() if learner is None else learner
     if not isinstance(chosen, Learner):
@@ -110,7 +119,8 @@ def fit(
         if callback is not None and not callable(callback):
             raise DTypeError(f"fit: {name} must be a function, {found(callback)}")
     train, scored = _parts(rows, valid, first_parameter(model), settings.seed)
-    shown = Progress(len(train), settings.epochs) if flag("fit", "progress", progress) else None
+    is_shown = flag("fit", "progress", progress) and current_ranks().is_first
+    shown = Progress(len(train), settings.epochs) if is_shown else None
     with shown or nullcontext():
         run = Run(model, train, scored, settings, checkpoint, _all(shown.on_batch if shown else None, on_batch))
         return run.to_end(resume, _all(shown.on_epoch if shown else None, on_epoch))

@@ -5,17 +5,22 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from signal import SIGINT
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from plica.errors import FileFormatError, InputError, PlicaError
+from plica.distributed.ranks import Agreement, current_ranks
+from plica.errors import FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.learn.checkpoints import Checkpoint, describe_model, describe_rows, random_state, set_random_state
 from plica.learn.history import Epoch, FitResult, epochs_without_gain
 from plica.learn.learners import learner_settings
 from plica.learn.learners.base import Learner, Plan
 from plica.learn.scores import copy_state, first_parameter, mean_log_likelihood
+from plica.learn.stopping import ENDING, Signals
+
+_WRITE, _STOP = 1, 256  # what processes agree on: to write a checkpoint, or to end for the signal above `_STOP`
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One step of an epoch: the mean log-likelihood `()` on the device, its rows, and the rate."""
+    """One step of an epoch: the mean log-likelihood `()` on the device, its rows, and the rate.
+
+    Of several processes, each has a part of the mean, and they add up to it.
+    """
 
     mean: Tensor
     rows: int
@@ -49,7 +57,9 @@ class _Finished:
 
 
 class Run:
-    """A training run.
+    """A training run, of this process or of several that do the same: each learns from its share of every batch.
+
+    The first process alone reads and writes checkpoints, and the model starts as it has it.
 
     Args:
         model: The model, which changes.
@@ -58,6 +68,10 @@ class Run:
         settings: The settings.
         checkpoint: Where to keep what is needed to go on.
         on_batch: Called after each step with its number of rows.
+
+    Raises:
+        InputError: There are more processes than rows, or processes have other models, rows or settings.
+        UnsupportedError: The learner cannot train the model, or it adds up gradients itself.
     """
 
     def __init__(
@@ -73,14 +87,20 @@ class Run:
         self._settings, self._checkpoint, self._on_batch = settings, checkpoint, on_batch
         self._batch = min(settings.batch, len(train))  # torch counts sizes in 64 bits
         self._device = first_parameter(model).device
-        plan = Plan(len(train), math.ceil(len(train) / self._batch), settings.epochs)
+        self._ranks = current_ranks()
+        self._agreement = Agreement(self._ranks)
+        alike = self._ranks.size > 1
+        self._signals = Signals((*(ENDING if alike or checkpoint is not None else ()), *((SIGINT,) if alike else ())))
+        self._identity = self._described() if alike or checkpoint is not None else {}
+        if alike:
+            self._make_alike()
+        plan = Plan(len(train), math.ceil(len(train) / self._batch), settings.epochs, self._ranks)
         self._training = settings.learner.training(model, plan)
         self._generator = torch.Generator().manual_seed(settings.seed)
         self._shuffling = self._generator.get_state()  # as the epoch began
         self._steps: list[_Step] = []  # of the epoch so far
         self._epoch_seconds = 0.0  # of the epoch so far, before the run was resumed
         self._finished = _Finished((), 0, copy_state(model))
-        self._identity = self._described() if checkpoint is not None else {}
         self._earlier_seconds, self._began = 0.0, time.perf_counter()
         self._written = -math.inf  # when the checkpoint was; never
 
@@ -97,15 +117,16 @@ class Run:
         """
         interrupted = False
         try:
-            if self._checkpoint is not None:
-                self._checkpoint.remove_leftovers()
-                if resume and self._checkpoint.exists():
-                    self._load(self._checkpoint)
-            for epoch in self._finished.history:
-                on_epoch(epoch)
-            while len(self._finished.history) <= self._settings.epochs and not self._is_stale():
-                self._next_epoch()
-                on_epoch(self._finished.history[-1])
+            with self._signals:
+                if self._checkpoint is not None:
+                    self._resume(self._checkpoint, resume)
+                for epoch in self._finished.history:
+                    self._tell(on_epoch, epoch)
+                while len(self._finished.history) <= self._settings.epochs and not self._is_stale():
+                    self._next_epoch()
+                    self._tell(on_epoch, self._finished.history[-1])
+                self._heed()
+                self._obey(self._agreement.last())
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -131,8 +152,8 @@ class Run:
         number = len(before.history)
         start = time.perf_counter() - self._epoch_seconds
         mean = self._learn(number, start) if number else None
-        seconds = time.perf_counter() - start
-        score = mean_log_likelihood(self._model, self._valid, self._batch)
+        seconds = self._epoch_seconds = time.perf_counter() - start
+        score = mean_log_likelihood(self._model, self._valid, self._batch, self._ranks, self._heed)
         if self._valid is self._train:
             score += self._training.log_prior()  # or an epoch that overfits would be the best
         if math.isnan(score):
@@ -155,12 +176,11 @@ class Run:
         batches = torch.split(order, self._batch)
         for chosen in batches[len(self._steps) :]:
             rate = self._training.rate
-            mean = self._training.step(self._train[chosen])
+            mean = self._training.step(self._train[self._ranks.share(chosen)], len(chosen))
             self._steps.append(_Step(mean, len(chosen), rate))
-            if self._checkpoint is not None and time.perf_counter() - self._written > self._checkpoint.seconds:
-                self._epoch_seconds = time.perf_counter() - start
-                self._write()
-            self._on_batch(len(chosen))
+            self._epoch_seconds = time.perf_counter() - start
+            self._heed()
+            self._tell(self._on_batch, len(chosen))
         self._training.end_epoch()
         return self._checked_mean(number)
 
@@ -170,7 +190,7 @@ class Run:
         Raises:
             InputError: One is not finite.
         """
-        means = torch.stack([step.mean for step in self._steps]).double().cpu()
+        means = self._means().cpu()
         bad = (~means.isfinite()).nonzero()
         if len(bad):
             first = int(bad[0])
@@ -182,6 +202,63 @@ class Run:
             )
         sizes = torch.tensor([step.rows for step in self._steps], dtype=torch.float64)
         return float((means * sizes).sum() / sizes.sum())
+
+    def _means(self) -> Tensor:
+        """The mean log-likelihoods of the steps so far, `(steps,)`, from their parts."""
+        if not self._steps:
+            return torch.zeros(0, dtype=torch.float64)
+        return self._ranks.sum([torch.stack([step.mean.double() for step in self._steps])])[0]
+
+    def _tell(self, callback: Callable[[Any], None], value: Any) -> None:
+        """Call a function; where it ends the run, as Ctrl-C does, all processes end it after the same step."""
+        try:
+            callback(value)
+        except KeyboardInterrupt:
+            if self._ranks.size == 1:
+                raise
+            self._signals.asked = SIGINT
+
+    def _heed(self) -> None:
+        """Do what a process wants done: end for a signal, or write the checkpoint since the last one is old."""
+        is_due = (
+            self._checkpoint is not None
+            and self._ranks.is_first
+            and time.perf_counter() - self._written > self._checkpoint.seconds
+        )
+        self._obey(self._agreement.on(_STOP + self._signals.asked if self._signals.asked else _WRITE * is_due))
+
+    def _obey(self, agreed: int) -> None:
+        """Write the checkpoint, and end for a signal, as all processes do now."""
+        if agreed and self._finished.history:
+            self._write()
+        if agreed == _STOP + SIGINT:
+            raise KeyboardInterrupt
+        if agreed > _STOP:
+            self._signals.pass_on(agreed - _STOP)
+
+    def _make_alike(self) -> None:
+        """Have all processes start from the model of the first one.
+
+        Raises:
+            InputError: They are more than rows, or have other models, rows or settings.
+            UnsupportedError: The model adds up gradients itself.
+        """
+        size = self._ranks.size
+        if isinstance(self._model, nn.parallel.DistributedDataParallel):
+            raise UnsupportedError(
+                "fit adds up the gradients of processes itself; pass the module that DistributedDataParallel wraps"
+            )
+        if size > len(self._train):
+            raise InputError(f"{size} processes for {len(self._train)} rows; start at most as many as there are rows")
+        first, *others = self._ranks.gather(self._identity)
+        for rank, other in enumerate(others, 1):
+            for name, value in other.items():
+                if value != first[name]:
+                    raise InputError(
+                        f"processes of one run do the same, but the {name} of process {rank} is {value}, and that of "
+                        f"process 0 {first[name]}; start all with the same arguments and the same files"
+                    )
+        self._model.load_state_dict(self._ranks.copy_first(self._model.state_dict()))
 
     def _advice(self) -> str:
         return self._settings.learner.advice
@@ -206,14 +283,17 @@ class Run:
         """Write the checkpoint. If a later one cannot be written, the former one stays and training goes on."""
         if self._checkpoint is None:
             return
+        training, means = self._training.state_dict(), self._means()  # of all processes
+        if not self._ranks.is_first:
+            return
         state = {
             "model": self._model.state_dict(),
             "best": (self._finished.best_epoch, self._finished.best_state),
-            "training": self._training.state_dict(),
+            "training": training,
             "shuffling": self._shuffling,
             "random": random_state(self._device),
             "history": [(e.number, e.train, e.valid, e.best, e.seconds, e.rate) for e in self._finished.history],
-            "steps": [(step.mean, step.rows, step.rate) for step in self._steps],
+            "steps": [(mean, step.rows, step.rate) for mean, step in zip(means, self._steps, strict=True)],
             "epoch_seconds": self._epoch_seconds,
             "seconds": self._seconds(),
         }
@@ -225,14 +305,24 @@ class Run:
             warnings.warn(f"a checkpoint was not written, the former one stays: {error}", stacklevel=2)
         self._written = time.perf_counter()
 
-    def _load(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint; if it is refused, nothing has changed.
+    def _resume(self, checkpoint: Checkpoint, resume: bool) -> None:
+        """Go on from a checkpoint, if there is one and that is asked for."""
+
+        def read() -> dict[str, Any] | None:
+            checkpoint.remove_leftovers()
+            return checkpoint.read(self._identity) if resume and checkpoint.exists() else None
+
+        state = self._ranks.of_first(read)
+        if state is not None:
+            self._load(checkpoint, state)
+
+    def _load(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
+        """Go on from the state of a checkpoint; if it is refused, nothing has changed.
 
         Raises:
             InputError: It belongs to another run.
             FileFormatError: It is damaged.
         """
-        state = checkpoint.read(self._identity)
         before = self._finished.best_state  # of a run that has not begun
         try:
             number, best = state["best"]
@@ -240,7 +330,8 @@ class Run:
             finished = _Finished(tuple(Epoch(*figures) for figures in state["history"]), number, best)
             if finished.history[number].number != number:
                 raise LookupError(number)
-            steps = [_Step(mean.to(self._device), rows, rate) for mean, rows, rate in state["steps"]]
+            is_first = self._ranks.is_first  # whose part of a mean is all of it now
+            steps = [_Step(mean.to(self._device) * is_first, rows, rate) for mean, rows, rate in state["steps"]]
             self._training.load_state_dict(state["training"])
             self._model.load_state_dict(state["model"])
             self._generator.set_state(state["shuffling"])

@@ -1,6 +1,6 @@
 """Log-likelihoods of rows by a module, checked; its rows as tensors, and copies of its state."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from plica.arguments import found, integer
+from plica.distributed.ranks import ALONE, Ranks
 from plica.errors import DTypeError, InputError, UnsupportedError
 from plica.symbolic.semirings import Semiring
 
@@ -17,8 +18,17 @@ _SUMS = Semiring.from_name("lse-sum").algebra
 Rows = Tensor | np.ndarray[Any, np.dtype[Any]]
 
 
-def mean_log_likelihood(model: nn.Module, rows: Rows, batch: int) -> float:
+def mean_log_likelihood(
+    model: nn.Module, rows: Rows, batch: int, ranks: Ranks = ALONE, on_batch: Callable[[], None] | None = None
+) -> float:
     """The mean log-likelihood of rows `(N, D)`, summed in float64 without gradients and in eval mode.
+
+    Args:
+        model: Maps rows `(B, D)` to log-likelihoods `(B, 1, 1)`.
+        rows: The rows.
+        batch: The rows that a process computes together.
+        ranks: Processes that have the same rows and call this together; each scores its share of every batch.
+        on_batch: Called after each batch, as often on all processes.
 
     Raises:
         InputError: There are no rows, or the model has no learned parameter or several outputs.
@@ -31,8 +41,13 @@ def mean_log_likelihood(model: nn.Module, rows: Rows, batch: int) -> float:
         raise InputError(f"mean_log_likelihood: expected rows (N, D), at least one, found shape {tuple(rows.shape)}")
     total = torch.zeros((), dtype=torch.float64, device=parameter.device)
     with torch.no_grad(), _evaluated(model):
-        for some in torch.split(rows, min(batch, len(rows))):  # torch counts sizes in 64 bits
-            total += log_likelihood(model, some).sum(dtype=torch.float64)
+        for some in torch.split(rows, min(batch * ranks.size, len(rows))):  # torch counts sizes in 64 bits
+            share = ranks.share(some)
+            if len(share):
+                total += log_likelihood(model, share).sum(dtype=torch.float64)
+            if on_batch is not None:
+                on_batch()
+    (total,) = ranks.sum([total])
     return float(total) / len(rows)
 
 

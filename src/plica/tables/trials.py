@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from plica.distributed.ranks import current_ranks
 from plica.files.datasets import Dataset
 from plica.files.tables import Array
 from plica.learn.fit import mean_log_likelihood
@@ -88,7 +89,7 @@ def decide(
             on_trial(recipe, score)
         if score > best_score:
             best, best_score, best_widening = recipe, score, widening
-    return replace(best, widening=best_widening)
+    return current_ranks().of_first(lambda: replace(best, widening=best_widening))
 
 
 def _best_widening(model: TorchCircuit, rows: Array, holed: Array, factors: Sequence[float]) -> tuple[float, float]:

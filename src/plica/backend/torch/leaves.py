@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from plica.backend.torch.looks import Looks, add_holder
 from plica.backend.torch.sources import seal
-from plica.backend.torch.state import Problems, pop_fold, rename, stacked
+from plica.backend.torch.state import KEY_PATHS, Problems, first_word, pop_fold, rename, stacked
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
@@ -47,6 +47,7 @@ class Leaves(nn.Module):
         self._order: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
         self._module_keys: dict[str, str] = {}
+        self.first_words: dict[str, str] = {}  # of keys, each with the attribute of the circuit where paths begin
         self._store: LeafStore | None = None
         self.looks: dict[Hashable, Looks] = {}
         self.device = torch.get_default_device()
@@ -92,6 +93,7 @@ class Leaves(nn.Module):
     def add_own_module(self, name: str, key: str, module: nn.Module) -> None:
         """Add a user's module under a name; in state dicts the names of its tensors begin with `key`."""
         self._module_keys[attribute_of(name)] = key
+        self.first_words[first_word(key)] = KEY_PATHS
         self.add_module(attribute_of(name), module)
 
     def share(self, store: LeafStore) -> None:
@@ -127,6 +129,7 @@ class Leaves(nn.Module):
         self._keys[name] = tuple(keys.get(member) for member in leaf.members)
         if len(self._order) != len(keys):
             self._order = {key: number for number, key in enumerate(keys.values())}
+            self.first_words |= dict.fromkeys(map(first_word, keys.values()), KEY_PATHS)
         if leaf.learnable:
             self.register_parameter(name, tensor)  # type: ignore[arg-type]  # made by new_tensor
         else:

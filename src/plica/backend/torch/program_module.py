@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.leaves import LeafStore, Leaves, initialize
 from plica.backend.torch.sources import constant_result
-from plica.backend.torch.state import unfold_states
+from plica.backend.torch.state import KeyPath, unfold_states
 from plica.backend.torch.watch import Watch
 from plica.ir.program import Program
 from plica.lower.arrays import InitializerRows
@@ -39,7 +39,7 @@ class ProgramModule(nn.Module, ABC):
 
     def __init__(self, dtype: torch.dtype, drawing: InitializerRows, constants: CircuitConstants) -> None:
         super().__init__()
-        self.leaves = Leaves()
+        self.leaves, self.key_paths = Leaves(), KeyPath()
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self.constants = constants
         self._drawing = drawing
@@ -50,6 +50,30 @@ class ProgramModule(nn.Module, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, **{name: {} for name in self._forgotten}}
+
+    def _fqn_modifiers(self) -> Mapping[str, str]:
+        """Where `torch.distributed.checkpoint.state_dict` finds the first words of keys, which are no attributes.
+
+        This method is its own hook for modules whose keys are no paths. With the three below, it walks through a
+        circuit as if each tensor of the state dict were where its key says.
+        """
+        return self.leaves.first_words
+
+    def named_children(self) -> Iterator[tuple[str, nn.Module]]:
+        """Modules by the names that begin the keys of their tensors: none, since `leaves` is part of no key."""
+        return iter(())
+
+    def children(self) -> Iterator[nn.Module]:
+        """The modules that it holds."""
+        return (module for module in self._modules.values() if module is not None)
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers by name; without recursion also the tensors of the state dict, as parts of those that are folded."""
+        yield from super().named_buffers(prefix, recurse, remove_duplicate)
+        if not recurse:
+            yield from self.state_dict(prefix=f"{prefix}." if prefix else "").items()
 
     @property
     @abstractmethod

@@ -12,6 +12,32 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 _FOLDED = "leaves."  # where the tensors of a circuit are
+KEY_PATHS = "key_paths"  # the attribute of a circuit where paths of keys begin
+
+
+class KeyPath:
+    """A place on the path that the words of a key make, for those who look at modules by keys of a state dict.
+
+    >>> KeyPath().weight.linear
+    KeyPath()
+    """
+
+    def __getattr__(self, name: str) -> KeyPath:
+        if name == "_fqn_modifiers" or name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __repr__(self) -> str:
+        return "KeyPath()"
+
+
+def first_word(key: str) -> str:
+    """The first word of a key of a state dict.
+
+    >>> first_word("3.weight")
+    '3'
+    """
+    return key.partition(".")[0]
 
 
 def unfold_states(module: nn.Module) -> None:

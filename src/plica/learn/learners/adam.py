@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import (
@@ -114,7 +115,7 @@ class AdamTraining(Training):
         learnable = [p for p in model.parameters() if p.requires_grad]
         fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in learnable)
         self._apart = with_terms(model) if learner.apart else None
-        self._model = model
+        self._model, self._learnable, self._ranks = model, learnable, plan.ranks
         self._optimizer = AdamW(learnable, lr=learner.rate, weight_decay=learner.weight_decay, fused=fused)
         make = SCHEDULES[learner.schedule] if isinstance(learner.schedule, str) else learner.schedule
         self._schedule = make(self._optimizer, max(1, plan.epochs * plan.steps_per_epoch))
@@ -126,24 +127,40 @@ class AdamTraining(Training):
         self._prior = DirichletPrior(model, learner.pseudocount, plan.num_rows) if learner.pseudocount else None
         self.rate = _rate(self._optimizer)
 
-    def step(self, batch: Tensor) -> Tensor:
-        """Learn from rows `(B, D)`: the mean of their log-likelihoods before the step, of shape `()`, on the device."""
+    def step(self, batch: Tensor, num_rows: int | None = None) -> Tensor:
+        """Learn from rows `(B, D)`, by the gradient of all processes: `Training.step` says more."""
+        count = len(batch) if num_rows is None else num_rows
         self._optimizer.zero_grad(set_to_none=True)
-        mean, learned = self._means(batch)
-        loss = -learned if self._prior is None else -learned - self._prior.per_row()
-        loss.backward()  # type: ignore[no-untyped-call]
+        mean = torch.zeros((), device=batch.device)
+        if len(batch):
+            mean, learned = self._means(batch, count)
+            loss = -learned if self._prior is None else -learned - len(batch) / count * self._prior.per_row()
+            loss.backward()  # type: ignore[no-untyped-call]
+        if self._ranks.size > 1:
+            self._add_gradients()
         self._optimizer.step()
         self._schedule.step()
         self.rate = _rate(self._optimizer)
         return mean.detach()
 
-    def _means(self, batch: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean log-likelihood of rows, and what is learned: this, or the sum of those of all terms."""
+    def _means(self, batch: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """The log-likelihood of rows by a number, and what is learned: this, or the sum of those of all terms."""
         if self._apart is None:
-            mean = log_likelihood(self._model, batch).mean()
+            mean = log_likelihood(self._model, batch).sum() / count
             return mean, mean
-        means = self._apart(batch).mean(dim=(0, 2))  # of the output, and of each term
+        means = self._apart(batch).sum(dim=(0, 2)) / count  # of the output, and of each term
         return means[0], means[1:].sum()
+
+    def _add_gradients(self) -> None:
+        """Give each parameter the sum of its gradients over processes; none where no process has one."""
+        own = [parameter.grad for parameter in self._learnable]
+        present = torch.tensor(
+            [grad is not None for grad in own], dtype=torch.float32, device=self._learnable[0].device
+        )
+        filled = [torch.zeros_like(p) if grad is None else grad for p, grad in zip(self._learnable, own, strict=True)]
+        *sums, counts = self._ranks.sum([*filled, present])
+        for parameter, total, count in zip(self._learnable, sums, counts.tolist(), strict=True):
+            parameter.grad = total if count else None
 
     def end_epoch(self) -> None:
         """Called after the last batch of an epoch."""

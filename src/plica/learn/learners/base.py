@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from plica.distributed.ranks import ALONE, Ranks
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -21,15 +23,17 @@ class Plan:
         num_rows: Rows that it learns from in each epoch.
         steps_per_epoch: Batches of each epoch.
         epochs: The most epochs.
+        ranks: The processes that learn together, each from its share of every batch.
     """
 
     num_rows: int
     steps_per_epoch: int
     epochs: int
+    ranks: Ranks = ALONE
 
 
 class Training(ABC):
-    """Changes one model, a batch at a time.
+    """Changes one model, a batch at a time; processes that learn together change it alike.
 
     Attributes:
         rate: The size of its next step; None if it has none.
@@ -38,8 +42,17 @@ class Training(ABC):
     rate: float | None = None
 
     @abstractmethod
-    def step(self, batch: Tensor) -> Tensor:
-        """Learn from rows `(B, D)`: the mean of their log-likelihoods before the step, of shape `()`, on the device."""
+    def step(self, batch: Tensor, num_rows: int | None = None) -> Tensor:
+        """Learn from a batch of rows.
+
+        Args:
+            batch: `(B, D)` the share of this process, which may have no rows.
+            num_rows: The rows of all processes; by default B.
+
+        Returns:
+            The sum of the log-likelihoods of the share before the step, divided by `num_rows`: of shape `()`, on the
+            device. The sum of these over processes is the mean of the batch.
+        """
 
     @abstractmethod
     def end_epoch(self) -> None:
@@ -51,7 +64,10 @@ class Training(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on later, beside the model: tensors and plain values."""
+        """All that is needed to go on later, beside the model: tensors and plain values.
+
+        All processes call it, and any number of them may go on from what the first one returns.
+        """
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:

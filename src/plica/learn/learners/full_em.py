@@ -7,12 +7,15 @@ FullEM(pseudocount=1.0, apart=False)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
 from plica.arguments import flag
+from plica.distributed.ranks import Ranks
 from plica.learn.conditional import conditional_statistics, within_reach
+from plica.learn.expectation import Statistics
 from plica.learn.learners.base import Learner, Plan, Training
 from plica.learn.learners.maximization import Maximization, check_number
 from plica.learn.predicting import Predicting
@@ -56,22 +59,26 @@ class FullEM(Learner):
         """The training of a model."""
         predicting = model if isinstance(model, Predicting) else None
         circuit = model if predicting is None else predicting.model
-        return _Training(Maximization(circuit, plan, apart=self.apart), self.pseudocount, predicting)
+        return _Training(Maximization(circuit, plan, apart=self.apart), self.pseudocount, predicting, plan.ranks)
 
 
 @final
 class _Training(Training):
-    """Counts rows until the epoch ends."""
+    """Counts rows until the epoch ends, each process its own."""
 
-    def __init__(self, maximization: Maximization, pseudocount: float, predicting: Predicting | None) -> None:
+    def __init__(
+        self, maximization: Maximization, pseudocount: float, predicting: Predicting | None, ranks: Ranks
+    ) -> None:
         self._maximization, self._pseudocount, self._predicting = maximization, pseudocount, predicting
+        self._ranks = ranks
 
-    def step(self, batch: Tensor) -> Tensor:
+    def step(self, batch: Tensor, num_rows: int | None = None) -> Tensor:
         maximization = self._maximization
         if self._predicting is None:
             statistics = maximization.expectation.of(batch)
         else:
             statistics = conditional_statistics(maximization.expectation, self._predicting, batch)
+        statistics = statistics.among(num_rows)
         maximization.step_rest(statistics)
         before = maximization.statistics
         maximization.statistics = statistics if before is None else before + statistics
@@ -80,13 +87,24 @@ class _Training(Training):
     def end_epoch(self) -> None:
         expectation, statistics = self._maximization.expectation, self._maximization.statistics
         if statistics is not None:
+            statistics = statistics.summed(self._ranks)
             if self._predicting is not None:
                 statistics = within_reach(expectation, statistics)
             expectation.maximize(statistics, self._pseudocount)
         self._maximization.statistics = None
 
     def state_dict(self) -> dict[str, Any]:
-        return self._maximization.state_dict()
+        state = self._maximization.state_dict()
+        counted = state["statistics"]
+        return {**state, "statistics": [] if counted is None else self._ranks.gather(counted)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._maximization.load_state_dict(state)
+        maximization = self._maximization
+        maximization.load_state_dict({**state, "statistics": None})
+        device = maximization.expectation.model.leaves.device
+        parts = [Statistics.of_state(part, device) for part in state["statistics"]]
+        if len(parts) == self._ranks.size:  # the same sums in the same order, to the bit
+            maximization.statistics = parts[self._ranks.rank]
+        elif parts:
+            total = reduce(lambda sum_of_some, part: sum_of_some + part, parts)
+            maximization.statistics = total if self._ranks.is_first else total.scaled(0.0)

@@ -72,7 +72,7 @@ class Maximization:
     """
 
     def __init__(self, model: nn.Module, plan: Plan, *, apart: bool = False) -> None:
-        self.expectation = Expectation(model, apart=apart)
+        self.expectation, self._ranks = Expectation(model, apart=apart), plan.ranks
         self.statistics: Statistics | None = None
         if not self.expectation.groups:
             raise UnsupportedError(
@@ -100,13 +100,14 @@ class Maximization:
         return "; ".join(f"{circuit.layer_name(layer)}: {why}" for layer, why in refused[:2])
 
     def step_rest(self, statistics: Statistics) -> None:
-        """One step of Adam on the leaves without a closed form."""
+        """One step of Adam on the leaves without a closed form, by the gradients of all processes."""
         if self._schedule is None:
             return
+        gradients = dict(zip(statistics.gradients, self._ranks.sum(list(statistics.gradients.values())), strict=True))
         with torch.no_grad():
             for tensor in self._tensors:
                 tensor.grad = torch.zeros_like(tensor)
-            for leaf, gradient in statistics.gradients.items():
+            for leaf, gradient in gradients.items():
                 tensor, fold = self._places[leaf]
                 tensor.grad[fold] -= gradient / statistics.num_rows
         self._schedule.optimizer.step()

@@ -75,15 +75,15 @@ class StepwiseTraining(Training):
         self._maximization, self._shares, self._length = maximization, shares, length
         self._pseudocount = pseudocount / max(1, plan.num_rows)
         self._last = max(1, plan.epochs * plan.steps_per_epoch - 1)
-        self._step = 0
+        self._step, self._ranks = 0, plan.ranks
 
-    def step(self, batch: Tensor) -> Tensor:
+    def step(self, batch: Tensor, num_rows: int | None = None) -> Tensor:
         """See `Training.step`."""
         maximization, (first, last) = self._maximization, self._shares
-        statistics = maximization.expectation.of(batch, wide=False)
+        statistics = maximization.expectation.of(batch, wide=False).among(num_rows).summed(self._ranks)
         maximization.step_rest(statistics)
         part = min(self._step / self._last, 1.0)
-        per_row, before = statistics.scaled(1.0 / len(batch)), maximization.statistics
+        per_row, before = statistics.scaled(1.0 / statistics.num_rows), maximization.statistics
         now = per_row if before is None else before.moved_to(per_row, first * (last / first) ** part)
         maximization.expectation.maximize(now, self._pseudocount, self._length ** (1.0 - part))
         maximization.statistics = now
