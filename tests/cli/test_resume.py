@@ -220,8 +220,8 @@ def test_wrong_learners_are_refused(plica: Plica, toy: str, learner: str, messag
 def test_the_report_says_how_the_model_learned(plica: Plica, toy: str) -> None:
     words = ("--learner", "adam:weight-decay=0.01,pseudocount=1", "--lr", 0.2)
     assert plica("train", toy, "--out", "out", *USUAL, *words).exit_code == 0
-    expected = {"name": "adam", "rate": 0.2, "schedule": "cosine", "weight_decay": 0.01, "pseudocount": 1.0}
-    assert report_of("out")["learner"] == expected
+    chosen = {"rate": 0.2, "schedule": "cosine", "weight_decay": 0.01, "pseudocount": 1.0, "apart": False}
+    assert report_of("out")["learner"] == {"name": "adam", **chosen}
 
 
 class Written:

@@ -153,6 +153,7 @@ _ROWS_PER_COMPONENT = 6
 _WEAK_PRIORS = (0.25,)  # pseudocounts beside that of the learner
 _LEAST_TO_CHOOSE_BY = 20  # validation rows
 _MOST_NUMBERS = 100
+_MOST_CELLS_OF_AVERAGES, _EPOCHS_OF_LARGE_TABLES = 1_750_000, 5
 _ABOUT_TREES = (
     *("layer", "units", "trees", "start", "input"),
     *("batch", "learner", "learning_rate", "pseudocount", "softening", "min_delta"),
@@ -212,7 +213,8 @@ def columns_of_states(question: Question) -> tuple[Recipe, ...]:
     |                      | 2      | or 1                              | 64     | 0.2  | 100   | 8      | 1           |
 
     All start from data. Several models are averaged, and Adam trains each apart. Who chooses the states, the learner or
-    a column to predict gets one. Measured on 13 binary sets, by their validation rows: `docs/training.md`.
+    a column to predict gets one. Tables of more than 1.75 million cells get one too, in 5 epochs, so that fits take
+    minutes. Measured on 13 binary sets, by their validation rows: `docs/training.md`.
     """
     data = question.data
     has_states = data.num_values is not None and question.given.get("input", "categorical") == "categorical"
@@ -240,9 +242,13 @@ def columns_of_states(question: Question) -> tuple[Recipe, ...]:
 def _averaged(question: Question, recipe: Recipe, count: int) -> Recipe:
     """The average of several models of a recipe.
 
-    It is one model where a column is to be predicted, or where the user chose the states or the learner.
+    It is one model where a column is to be predicted, where the user chose the states or the learner, and of large
+    tables.
     """
-    if question.target is not None or question.gives("units", "learner"):
+    is_large = question.data.train.size > _MOST_CELLS_OF_AVERAGES
+    if is_large:
+        recipe = replace(recipe, epochs=min(recipe.epochs, _EPOCHS_OF_LARGE_TABLES))
+    if is_large or question.target is not None or question.gives("units", "learner"):
         return recipe
     return replace(recipe, members=(recipe.units,) * count)
 
