@@ -81,6 +81,7 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
     return [int(number) for number in children.read_text().split()]
 
 
+@pytest.mark.full
 def test_two_processes_train_as_one_and_the_first_one_speaks(folder: Path) -> None:
     """One failure is one line: as of a file that is missing for both."""
     results = finish(start("plica", ["train", "toy.npy", "--out", "two", *WORDS, "--epochs", "2"], 2, folder))
