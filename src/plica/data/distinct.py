@@ -61,9 +61,9 @@ class DistinctCells:
         used = np.flatnonzero(counts)
         values = codes.dictionary.take(pa.array(used))
         hashes = _hashes(values)
-        kept = np.flatnonzero(hashes < np.uint64(min(self.bound, _ABOVE_ALL - 1)))
-        cells = python_cells(values.take(pa.array(kept)))
-        for cell, count, hash_ in zip(cells, counts[used[kept]].tolist(), hashes[kept].tolist(), strict=True):
+        sampled = np.flatnonzero(hashes < np.uint64(min(self.bound, _ABOVE_ALL - 1)))
+        cells = python_cells(values.take(pa.array(sampled)))
+        for cell, count, hash_ in zip(cells, counts[used[sampled]].tolist(), hashes[sampled].tolist(), strict=True):
             self.counts[cell] = self.counts.get(cell, 0) + count
             self._hashes[cell] = hash_
         if len(self.counts) > 2 * MOST:

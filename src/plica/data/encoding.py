@@ -110,9 +110,9 @@ def numbers(
     read = _reader(encoding, rows, [present.index(at) if at >= 0 else at for at in positions], unknown)
 
     def convert(batch: RowBatch) -> NumberBatch:
-        found = read(batch)
-        found = found if seed is None else np.ascontiguousarray(found)
-        return NumberBatch(batch.groups, batch.group_of, batch.rows, found)
+        rows_of_numbers = read(batch)
+        rows_of_numbers = rows_of_numbers if seed is None else np.ascontiguousarray(rows_of_numbers)
+        return NumberBatch(batch.groups, batch.group_of, batch.rows, rows_of_numbers)
 
     return rows.converted(convert, present or [0], size=size, shard=shard, seed=seed)
 

@@ -81,14 +81,14 @@ def _locate(source: str | os.PathLike[str], system: Any) -> Location:
     if info.type == fs.FileType.File:
         return Location(system, (path,), (name,), None)
     with readable(name, "cannot be listed"):
-        found = system.get_file_info(fs.FileSelector(path, recursive=True))
-    inside = sorted(entry.path for entry in found if entry.type == fs.FileType.File)
+        entries = system.get_file_info(fs.FileSelector(path, recursive=True))
+    inside = sorted(entry.path for entry in entries if entry.type == fs.FileType.File)
     relative = [os.path.relpath(entry, path) for entry in inside]
-    kept = [(entry, part) for entry, part in zip(inside, relative, strict=True) if not _is_hidden(part)]
-    if not kept:
+    visible = [(entry, part) for entry, part in zip(inside, relative, strict=True) if not _is_hidden(part)]
+    if not visible:
         raise FileFormatError(f"{name}: the folder has no files of rows; check the path")
-    names = tuple(f"{name.rstrip('/')}/{part}" for _, part in kept)
-    return Location(system, tuple(entry for entry, _ in kept), names, path)
+    names = tuple(f"{name.rstrip('/')}/{part}" for _, part in visible)
+    return Location(system, tuple(entry for entry, _ in visible), names, path)
 
 
 def _is_hidden(relative: str) -> bool:

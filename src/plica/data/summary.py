@@ -192,8 +192,8 @@ class ColumnSummary:
             rows["least"] = int(np.nanargmin(known))
         if moments.most > self.moments.most:
             rows["most"] = int(np.nanargmax(known))
-        if "fraction" not in self._witnesses and len(found := np.flatnonzero(is_read & (known != np.floor(known)))):
-            rows["fraction"] = int(found[0])
+        if "fraction" not in self._witnesses and len(fractions := np.flatnonzero(is_read & (known != np.floor(known)))):
+            rows["fraction"] = int(fractions[0])
         for name, row in rows.items():
             (self._witnesses[name],) = python_cells(plain.slice(row, 1))
         for row in np.flatnonzero(~is_read)[:_MOST_TEXTS].tolist():
@@ -266,9 +266,9 @@ def summarise(
         InputError: A cell is of no type that Python has, such as a time of the year 10,000.
     """
     names = tuple(columns) if columns is not None else tuple(rows.schema.names)
-    found = {name: ColumnSummary(words) for name in names}
+    summaries = {name: ColumnSummary(words) for name in names}
     for batch in rows.batches(columns, size=size, shard=shard):
-        for (name, summary), cells in zip(found.items(), batch.data.columns, strict=True):
+        for (name, summary), cells in zip(summaries.items(), batch.data.columns, strict=True):
             try:
                 summary.add(cells)
             except (OverflowError, ValueError) as error:
@@ -276,4 +276,4 @@ def summarise(
                     f"{batch.labels[0]} and below, column {name!r}: a cell that cannot be read ({one_line(error)}); "
                     "correct it, or leave it empty where the value is not known"
                 ) from error
-    return Summary(rows.source, found)
+    return Summary(rows.source, summaries)
