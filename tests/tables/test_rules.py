@@ -155,3 +155,10 @@ def test_smooth_inputs_have_no_prior(prior: dict[str, Any]) -> None:
     assert choose(digits(), **prior).input == "categorical"
     with pytest.raises(InputError, match="the input smooth-categorical has no prior; leave the pseudocount out"):
         choose(digits(), input="smooth-categorical", **prior)
+
+
+def test_large_tables_get_one_model_of_few_epochs() -> None:
+    rows = np.zeros((110_000, 16), dtype=np.uint8)
+    large, smaller = (Dataset("bits", part, part[:9], part[:9], None, num_values=2) for part in (rows, rows[:100_000]))
+    assert {(recipe.members, recipe.epochs) for recipe in candidates(large)} == {((), 5)}
+    assert {recipe.members for recipe in candidates(smaller)} == {(32, 32), (64, 64)}
