@@ -105,7 +105,8 @@ def test_what_is_given_or_cannot_be_tried_is_not_chosen() -> None:
     usual = recipe_of(bent(100))
     assert (usual.pseudocount, usual.widening) == (None, None)  # 14 validation rows
     assert recipe_of(bent(150), structure="normal-mixtures", pseudocount=0.5) == replace(usual, pseudocount=0.5)
-    assert recipe_of(bent(150), widening=2).widening == 2
+    for given in (2, np.float32(2)):
+        assert recipe_of(bent(150), widening=given).widening == 2
     for wrong in (0, -1.0, NAN, "1"):
         with pytest.raises(InputError, match="widening: expected a finite factor of more than 0"):
             fit(bent(30), widening=wrong)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import plica
-from plica.errors import UnsupportedError
+from plica.errors import DTypeError, InputError, UnsupportedError
 from plica.learn import Adam, FullEM, fit
 from plica.learn.learners.base import Plan
 from plica.symbolic.circuit import Circuit
@@ -80,3 +80,18 @@ def test_a_mixture_whose_weights_are_learned_has_no_members(learner: Any) -> Non
 def test_members_belong_to_a_circuit() -> None:
     with pytest.raises(UnsupportedError):
         Adam(apart=True).training(torch.nn.Linear(1, 1), Plan(1, 1, 1))
+
+
+def test_averages_of_other_things_are_refused() -> None:
+    whole = hclt(ROWS, 2)
+    with pytest.raises(InputError, match="average: expected at least one circuit, all of the same variables, found 0"):
+        average([])
+    with pytest.raises(InputError, match="all of the same variables, found 2"):
+        average([whole, hclt(ROWS[:, :3], 2)])
+    with pytest.raises(DTypeError, match=r"average: expected circuits .*found 1 of type int"):
+        average([1])  # type: ignore[list-item]
+    with pytest.raises(DTypeError, match="average: circuits must be a sequence"):
+        average(whole)  # type: ignore[arg-type]
+    several = whole.subgraph(*whole.layer_inputs(whole.outputs[0]))
+    with pytest.raises(InputError, match="average: each circuit must have one output of one unit"):
+        average([several, several])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 from plica.arguments import elements, flag, integer
@@ -54,7 +55,7 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
 
     Raises:
         InputError: There is no such setting, or the structure or the input does not have it.
-        DTypeError, ShapeError: `members` are no numbers of components, or `logs` is no truth value.
+        DTypeError, ShapeError: `members` are no sizes, or `logs` is no truth value.
     """
     for name in chosen:
         if name not in Recipe.__dataclass_fields__:
@@ -62,13 +63,13 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
     given = {name: value for name, value in chosen.items() if value is not None}
     if "members" in given:
         members = elements("fit", "members", given["members"])
-        given["members"] = tuple(
-            integer("fit", "a mixture's number of components", number, least=1) for number in members
-        )
+        given["members"] = tuple(integer("fit", "an entry of members", size, least=1) for size in members)
     question = Question(data, target, given)
     widening = given.get("widening", 1.0)
-    if not isinstance(widening, int | float) or not 0.0 < widening < float("inf"):
+    if not isinstance(widening, Real) or not 0.0 < widening < float("inf"):
         raise InputError(f"widening: expected a finite factor of more than 0, found {widening!r}")
+    if "widening" in given:
+        given["widening"] = float(widening)
     if "logs" in given:
         given["logs"] = flag("fit", "logs", given["logs"])
     recipes = next(recipes for recipes in (rule(question) for rule in RULES) if recipes)

@@ -30,6 +30,7 @@ from plica.lower.queries.query import Query, Upward, ask
 from plica.lower.queries.score import Lowered
 from plica.lower.queries.units import has_states, unit_moment
 from plica.symbolic.layers import InputRow
+from plica.symbolic.layers.univariate import finite
 from plica.symbolic.semirings import SIGNED_LSE_SUM, Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -159,7 +160,8 @@ class _Distances:
             products + distances[0] * distances[1],
             xp.where(has_first, distances[0], xp.where(has_second, distances[1], 1.0)),
         )
-        return semiring.product(xp, value, semiring.from_linear(xp, factor))
+        # a unit that cannot have the row, of value 0, may have a product that overflows
+        return semiring.product(xp, value, semiring.from_linear(xp, finite(xp, factor)))
 
     @staticmethod
     def _distance(index: int, x: Tracer, missing: Tracer, means: Tracer, reference: Tracer, mask: Tracer) -> Tracer:

@@ -76,7 +76,8 @@ def _mean_products(
         runs = torch.arange(start, stop, device=x.device)
         row, product = runs // num_products, runs % num_products
         direction, size = program(circuit, x[row], reference[row], first[product], second[product])
-        means.append(direction * torch.exp(size - log_value[row]))
+        ratio = torch.exp(size - log_value[row])  # infinite for a direction of 0, of which no size is read
+        means.append(torch.where(direction == 0, 0.0, direction * ratio))
     return torch.cat(means).reshape(len(x), num_products)
 
 
