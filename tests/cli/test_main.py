@@ -46,7 +46,7 @@ def test_importing_the_command_is_light() -> None:
 @pytest.mark.full
 def test_a_real_ctrl_c(tmp_path: Path) -> None:
     """Interrupts the process once the bar shows a finished epoch."""
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import plica.cli.__main__"
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import plica.__main__"
     np.save(tmp_path / "a.npy", np.zeros((9, 2), int))
     words = ("train", "a.npy", "--out", "out", "--epochs", "9999", "--units", "2")
     process = subprocess.Popen(

@@ -1,6 +1,7 @@
 """Damaged model files: each loads to a circuit that compiles and shows, or is refused by a message that says where."""
 
 import re
+import resource
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -54,6 +55,9 @@ PLACES = (
 )  # fmt: skip
 
 
+MOST_BYTES = 3 << 29  # what a small file may ask for, and what it takes to make it
+
+
 def varied() -> Circuit:
     """A circuit with settings of every kind that a file can hold."""
     table = TensorParameter(2, 4, initializer=NormalInitializer(0.5, 2.0), name="table")
@@ -99,6 +103,17 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> ModelParts:
 def problem_of(path: Path, content: bytes) -> str | None:
     """What is wrong with how a file is read: None where it is refused well, or can be compiled and shown."""
     path.write_bytes(content)
+    before = peak()
+    problem = _problem_of(path)
+    return f"took {peak() - before} bytes more than before" if peak() > before + MOST_BYTES else problem
+
+
+def peak() -> int:
+    """The most memory that this process has had, in bytes."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _problem_of(path: Path) -> str | None:
     try:
         loaded = load_model(path)
     except FileFormatError as error:
@@ -133,6 +148,14 @@ def test_the_file_itself_is_good(tmp_path: Path, base: ModelParts) -> None:
 
 def test_texts_of_the_description(tmp_path: Path, base: ModelParts) -> None:
     check_all(tmp_path, text_mutations(base))
+
+
+def test_more_inputs_than_a_file_lists_are_refused_before_they_have_memory(tmp_path: Path, base: ModelParts) -> None:
+    name = f"circuit.layers.7.config.arity = {2**31}"
+    make = next(make for other, make in json_mutations(base) if other.startswith(name))
+    check_all(tmp_path, [(name, make)])
+    with pytest.raises(FileFormatError, match="layer 7: expects 2147483648 inputs, found 3"):
+        load_model(tmp_path / "m.plica")
 
 
 # What is made, and of how many one is tried: in each run of the suite, and with the full marks.

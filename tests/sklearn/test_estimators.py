@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
@@ -22,6 +23,16 @@ def test_the_checks_of_scikit_learn_pass(estimator: Any) -> None:
     results = check_estimator(estimator(), on_fail=None)
     assert [check["check_name"] for check in results if check["status"] == "failed"] == []
     assert sum(check["status"] == "passed" for check in results) > 40
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_nothing_is_answered_before_a_fit(estimator: Any) -> None:
+    methods = ("score_samples", "decision_function", "predict", "predict_proba", "transform", "sample")
+    asked = [getattr(estimator(), name) for name in methods if hasattr(estimator(), name)]
+    assert asked
+    for method in asked:
+        with pytest.raises(NotFittedError):
+            method(2 if method.__name__ == "sample" else np.zeros((2, 3)))
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer
-from plica.symbolic.layers import LAYER_ROWS, Layer, formula_parameters
+from plica.symbolic.layers import LAYER_ROWS, InputLayer, Layer, formula_parameters
 from plica.symbolic.operators.complete import complete_form
 from plica.symbolic.parameters import (
     Parameter,
@@ -353,7 +353,7 @@ class _Decoder:
         self._nodes: list[ParameterInput | ParameterOp] = []
         self._inputs: list[tuple[int, ...]] = []
 
-    def layer(self, encoded: Json, where: str) -> Layer:
+    def layer(self, encoded: Json, where: str, num_inputs: int = 1) -> Layer:
         check(encoded, LayerRecord, where)
         settings = self._items(encoded["config"], where)
         params = self._items(encoded["params"], where) | self._items(encoded.get("sub_layers", {}), where)
@@ -364,16 +364,22 @@ class _Decoder:
         why = "the module is not as it was when it was saved" if has_module else DAMAGED
         layer = construct(self._class(encoded["class"], Layer, where), where, (), settings | params, why=why)
         assert isinstance(layer, Layer), "the class was checked to be a layer"
+        if not isinstance(layer, InputLayer) and layer.arity > num_inputs:  # before anything has that size
+            raise FileFormatError(f"{where}: expects {layer.arity} inputs, found {num_inputs}")
         self._budget.spend(where, "its units", layer.num_output_units)
         return layer
 
     def graph(self, encoded: Json, where: str, data_scope: Scope | None) -> Circuit:
         start = "" if where == "circuit" else f"{where}: "
-        layers = [self.layer(layer, f"{start}layer {number}") for number, layer in enumerate(encoded["layers"])]
-        if len(encoded["inputs"]) != len(layers):
+        if len(encoded["inputs"]) != len(encoded["layers"]):
             raise FileFormatError(
-                f"{where}.inputs: expected the inputs of {len(layers)} layers, found {len(encoded['inputs'])}"
+                f"{where}.inputs: expected the inputs of {len(encoded['layers'])} layers, found "
+                f"{len(encoded['inputs'])}"
             )
+        layers = [
+            self.layer(layer, f"{start}layer {number}", len(row))
+            for number, (layer, row) in enumerate(zip(encoded["layers"], encoded["inputs"], strict=True))
+        ]
         inputs = {
             layer: [layers[_index(i, len(layers), f"{where}.inputs[{number}]", "layer")] for i in row]
             for number, (layer, row) in enumerate(zip(layers, encoded["inputs"], strict=True))

@@ -75,7 +75,8 @@ class CircuitDensity(OutlierMixin, DensityMixin, CircuitEstimator):
 
     def score_samples(self, X: Any) -> Array:
         """The log-likelihood of each row, `(N,)`; missing cells are summed out."""
-        scores: Array = self.model_.score(self._checked(X))
+        table = self._checked(X)
+        scores: Array = self.model_.score(table)
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's convention
