@@ -87,7 +87,7 @@ def compile(  # noqa: A001 - the word of the field
         InputError: There is no such target, query, driver or array.
         UnsupportedError: A part of the model, which the message names, has no native code; or the driver would run a
             function on several threads.
-        MissingExtraError: A compiler is not installed (`pip install 'plica[native]'`).
+        MissingExtraError: A compiler is not installed (`pip install '.[native]'` in a checkout).
         FileFormatError: The file cannot be written, or `path` is the model file itself.
     """
     if driver is not None and driver not in _MAX_ROWS_ALONE:
