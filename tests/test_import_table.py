@@ -20,6 +20,7 @@ ROOT = Path(plica.__file__).parent
 LEVELS = {
     "errors": -2,  # the tree of errors is below everything
     "extras": -1,  # libraries that may be missing
+    "logger": -1,
     "paths": -1,
     "forks": -1,  # locks
     "single_flight": -1,

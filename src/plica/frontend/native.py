@@ -34,6 +34,7 @@ from plica.frontend.native_updates import (
 )
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Program
+from plica.logger import LOGGER
 from plica.lower.arrays import CircuitArrays
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.leaves import Leaf
@@ -112,6 +113,7 @@ def compile(  # noqa: A001 - the word of the field
     ]
     parts, manifest = file_of(entry_programs, chosen, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
+    LOGGER.info("wrote %s: %d entries, %d bytes", path, len(manifest.entries), as_path(path).stat().st_size)
 
 
 def entry_programs_of(
