@@ -22,6 +22,7 @@ LEVELS = {
     "extras": -1,  # libraries that may be missing
     "logger": -1,
     "paths": -1,
+    "public": -1,
     "forks": -1,  # locks
     "single_flight": -1,
     "arguments": 0,  # what callers pass, checked
