@@ -15,7 +15,7 @@ def messages(level: int = logging.INFO) -> Iterator[list[str]]:
     """The messages of a level and above, as they come."""
     lines: list[str] = []
     handler, before = logging.Handler(), LOGGER.level
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: lines.append(record.getMessage())
     LOGGER.addHandler(handler)
     LOGGER.setLevel(level)
     try:
