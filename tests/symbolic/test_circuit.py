@@ -442,7 +442,8 @@ def test_what_cannot_be_replaced_is_refused() -> None:
         circuit.replace(coin(0), coin(0))
     with pytest.raises(ShapeError, match="expects inputs of 2 unit"):
         circuit.replace(circuit.layers[0], coin(0, 3))
+    no_layer: Any = 3
     with pytest.raises(DTypeError, match="expected layers, found 3"):
-        circuit.replace(circuit.layers[0], 3)
+        circuit.replace(circuit.layers[0], no_layer)
     with pytest.raises(GraphError, match="cycle"):
         circuit.replace(circuit.layers[0], circuit.product_layers[0])
