@@ -5,24 +5,28 @@ PYTHON ?= $(shell for one in $(PYTHONS); do $$one -c '$(FITS)' 2>/dev/null && ec
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-
+DEMO_STAMP := $(VENV)/.installed-demo
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format bench gpu clean
+.PHONY: help setup demo test test-all check format package bench gpu clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): SET := dev
+$(DEMO_STAMP): SET := torch,draw,digits
+$(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@'$(or $(PYTHON),false)' -c '$(FITS)' 2>/dev/null || { \
 		echo 'Plica needs Python 3.11 to 3.14 with venv and pip, but found none in: $(or $(PYTHON),$(PYTHONS)).' \
 			'Install one, or name it: make PYTHON=/path/to/python ...' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(SET)]'
 	@touch $@
 
 setup: $(STAMP) ## make .venv and install Plica with everything that tests need
 
-demo: $(STAMP) ## train a circuit on handwritten digits, then look at runs/demo
+# What the demo needs; beside other goals, or after them, everything, so that two installations never meet in .venv.
+demo: $(if $(filter-out demo,$(MAKECMDGOALS))$(wildcard $(STAMP)),$(STAMP),$(DEMO_STAMP))
+demo: ## train a circuit on handwritten digits, then look at runs/demo
 	$(BIN)/plica train digits --out runs/demo
 
 test test-all: export PYTHONDONTWRITEBYTECODE = # empty: each process of tests would compile all of them again
@@ -42,6 +46,11 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+package: $(STAMP) ## build wheel and sdist in dist/, and check them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+
 bench: $(STAMP) ## run the benchmarks (minutes)
 	$(BIN)/python -m benchmarks.run
 
@@ -51,4 +60,4 @@ gpu: ## check and measure Plica on a GPU, 8 minutes, with the torch of python3 (
 	$(if $(filter file,$(origin PYTHON)),python3,$(PYTHON)) -m benchmarks.gpu --out $(OUT)
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import plica
-from plica.extras import LIBRARIES, require
+from plica.extras import LIBRARIES, how_to_install, require
 
 # What needs a library: code for each, of which the last line is what a user would write.
 NEEDS: Mapping[str, Mapping[str, str]] = {
@@ -117,7 +117,7 @@ def test_what_needs_a_library_says_how_to_install_it(absent: list[str], tmp_path
     codes = {f"{library}: {name}": code for library in absent for name, code in NEEDS[library].items()}
     for what, found in _run(absent, codes, tmp_path).items():
         name, extra = LIBRARIES[what.partition(":")[0]]
-        assert found.endswith(f"this needs {name}, which is not installed; try: pip install 'plica[{extra}]'"), what
+        assert found.endswith(f"this needs {name}, which is not installed; {how_to_install(extra)}"), what
         assert len(found.splitlines()) == 1
 
 

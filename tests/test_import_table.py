@@ -20,7 +20,9 @@ ROOT = Path(plica.__file__).parent
 LEVELS = {
     "errors": -2,  # the tree of errors is below everything
     "extras": -1,  # libraries that may be missing
+    "logger": -1,
     "paths": -1,
+    "public": -1,
     "forks": -1,  # locks
     "single_flight": -1,
     "arguments": 0,  # what callers pass, checked

@@ -1,5 +1,6 @@
 """The Makefile: which Python makes the environment, and what it says where there is none."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,7 +25,7 @@ def make(tmp_path: Path):
             script.write_text(text)
             script.chmod(0o755)
         project = tmp_path / "project"
-        project.mkdir()
+        project.mkdir(exist_ok=True)
         for name in ("pyproject.toml", "constraints.txt"):
             (project / name).touch()
         command = [tool, "--no-print-directory", "--file", str(ROOT / "Makefile"), *arguments]
@@ -58,6 +59,23 @@ def test_one_line_where_there_is_none(make, arguments: tuple[str, ...]) -> None:
     assert line.endswith("Install one, or name it: make PYTHON=/path/to/python ...")
     assert ["Error" in one for one in rest] == [True]
     assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("goals", "installed"),
+    [(["demo"], "'.[torch,draw,digits]'"), (["demo", "test"], "'.[dev]'"), (["test"], "'.[dev]'")],
+)
+def test_the_demo_alone_installs_what_it_needs(make, goals: list[str], installed: str) -> None:
+    lines = make("-n", *goals, python3=FITS).stdout.splitlines()
+    assert [line.rpartition(" ")[2] for line in lines if " pip install " in line] == [installed]
+
+
+def test_the_demo_runs_where_everything_is_installed(make, tmp_path: Path) -> None:
+    stamp = tmp_path / "project" / ".venv" / ".installed"
+    stamp.parent.mkdir(parents=True)
+    stamp.touch()
+    os.utime(stamp, (2**32, 2**32))  # newer than pyproject.toml
+    assert "pip install" not in make("-n", "demo", python3=FITS).stdout
 
 
 def test_gpu_takes_python3_as_it_is(make) -> None:

@@ -79,6 +79,7 @@ SumLayer(num_input_units, num_output_units, arity=1, weight=None, weight_factory
 plica.symbolic.circuit
 Circuit(layers, in_layers, outputs, *, operation=None)
 Circuit.from_operation(layers, in_layers, outputs, *, operation)
+Circuit.replace(self, layer, other)
 
 plica.pipeline
 PipelineContext(backend='torch', semiring='lse-sum', fold=True, optimize=True)
@@ -97,6 +98,11 @@ Semiring.sum(self, x, *, dim=None, keepdim=False)
 
 plica.backend.torch.compiler
 TorchCompiler(semiring='lse-sum', fold=True, optimize=True)
+
+plica.backend.torch.circuits
+TorchCircuit.log_likelihood(self, x)
+TorchCircuit.sample(self, n=1, given=None, seed=None)
+TorchCircuit.complete(self, x, method='mpe', seed=None)
 
 plica.backend.torch.queries
 IntegrateQuery(circuit)

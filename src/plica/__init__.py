@@ -7,6 +7,8 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from plica.public import listing
+
 if TYPE_CHECKING:
     from plica.constants.changes.states import invalidate
     from plica.constants.policy import FoldPolicy
@@ -81,9 +83,24 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+_PUBLIC_MODULES = {  # and the library that each needs
+    "data": "pyarrow",
+    "errors": "",
+    "learn": "torch",
+    "native": "",
+    "numpy": "",
+    "pipeline": "",
+    "queries": "",
+    "sklearn": "sklearn",
+    "symbolic": "",
+    "tables": "torch",
+    "templates": "",
+}
+
+
 def __dir__() -> list[str]:
-    modules = (name for name, value in globals().items() if getattr(value, "__name__", "") == f"plica.{name}")
-    return sorted({*modules, *(name for name in globals() if name.startswith("__")), *__all__, "__version__"})
+    there = (name for name, library in _PUBLIC_MODULES.items() if not library or find_spec(library))
+    return sorted({*listing(__name__)(), *there, "__version__"})
 
 
 def _version() -> str:

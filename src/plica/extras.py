@@ -12,7 +12,7 @@ from types import ModuleType
 
 from plica.errors import MissingExtraError
 
-__all__ = ["LIBRARIES", "missing", "require"]
+__all__ = ["LIBRARIES", "how_to_install", "missing", "require"]
 
 LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the library, and the extra
     "cryptography": ("cryptography", "native"),
@@ -47,4 +47,12 @@ def missing(error: ModuleNotFoundError) -> MissingExtraError | None:
     if root not in LIBRARIES:
         return None
     name, extra = LIBRARIES[root]
-    return MissingExtraError(f"this needs {name}, which is not installed; try: pip install 'plica[{extra}]'", name=root)
+    return MissingExtraError(f"this needs {name}, which is not installed; {how_to_install(extra)}", name=root)
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs an extra.
+
+    Plica is on no package index yet, where another package may take its name: so it is installed from a checkout.
+    """
+    return f"try, in a checkout of Plica: pip install '.[{extra}]'"

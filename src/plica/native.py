@@ -9,6 +9,8 @@ Loading imports numpy and the runtime alone.
 
 from typing import TYPE_CHECKING, Any
 
+from plica.public import listing
+
 if TYPE_CHECKING:
     from plica.frontend.native import compile  # noqa: A004 - the word of the field
     from plica.frontend.stablehlo import stablehlo
@@ -26,8 +28,7 @@ _HOME = {
 }
 
 
-def __dir__() -> list[str]:
-    return sorted({*(name for name in globals() if name.startswith("__")), *__all__})
+__dir__ = listing(__name__)
 
 
 def __getattr__(name: str) -> Any:

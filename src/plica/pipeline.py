@@ -14,6 +14,7 @@ from plica.frontend.contexts import (
 )
 from plica.frontend.operators import operator_function
 from plica.lower.operators import OPERATORS
+from plica.public import listing
 
 __all__ = ["PipelineContext", "compile", "compile_initializer", "compile_layer", "compile_parameter", *OPERATORS]
 
@@ -24,3 +25,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'plica.pipeline' has no attribute {name!r}")
     value = globals()[name] = operator_function(name)
     return value
+
+
+__dir__ = listing(__name__)

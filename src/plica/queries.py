@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from plica.lower.queries.table import QUERIES
+from plica.public import listing
 
 _OTHERS = {"Explanations": "answers", "Posterior": "answers", "ask": "query"}
 
@@ -34,5 +35,4 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+__dir__ = listing(__name__)

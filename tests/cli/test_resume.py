@@ -262,7 +262,7 @@ def test_a_missing_tensorboard_is_named_before_training(
     plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    assert_refused(plica("train", toy, "--out", "out", *USUAL, "--tensorboard"), r"pip install 'plica\[tensorboard\]'")
+    assert_refused(plica("train", toy, "--out", "out", *USUAL, "--tensorboard"), r"pip install '\.\[tensorboard\]'")
     assert not Path("out").exists()
 
 

@@ -442,7 +442,7 @@ def test_missing_extras_are_named_before_training(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     result = plica("train", data, "--out", "out", *QUICK)
-    assert_fails(result, rf"pip install 'plica\[{extra}\]'", [toy])
+    assert_fails(result, rf"pip install '\.\[{extra}\]'", [toy])
 
 
 @pytest.mark.usefixtures("without_pictures")

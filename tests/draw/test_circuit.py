@@ -137,7 +137,7 @@ def test_pictures_of_other_kinds_are_refused(tmp_path: Path) -> None:
 
 def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'plica\[draw\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\.\[draw\]'"):
         draw_circuit(picture(2), tmp_path / "a.svg")
 
 

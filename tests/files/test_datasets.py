@@ -32,7 +32,7 @@ def test_digits_are_split_as_documented() -> None:
 
 def test_digits_name_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'plica\[digits\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\.\[digits\]'"):
         digits()
 
 

@@ -30,7 +30,12 @@ _LESS = ("--epochs", "1", "--units", "2")
 """What is added to `plica train`: the last value of an option counts."""
 _LESS_OF_DIGITS = ("--region-graph", "quad-tree-4", "--batch", "500")
 """What is added for the bundled digits, whose default graph has twice the levels."""
-_ELSEWHERE = {"pip": "an installation", "docker": "a container engine", "make": "the set-up and the suite itself"}
+_ELSEWHERE = {
+    "pip": "an installation",
+    "docker": "a container engine",
+    "make": "the set-up and the suite itself",
+    ".venv/bin/python": "the suite",
+}
 """Commands that are not run, and what they need."""
 
 

@@ -411,3 +411,39 @@ def test_layers_that_no_output_depends_on_keep_their_place_and_decide_nothing() 
     assert circuit.live.layers == (x, root)
     assert circuit.live.live is circuit.live
     assert circuit.layer_scope(far) == Scope([9])
+
+
+def test_a_layer_is_replaced_and_all_others_are_shared() -> None:
+    circuit = chained((0, 1), (3, 2))
+    x, y = circuit.input_layers[:2]
+    (inner, outer), (total,) = circuit.product_layers, circuit.sum_layers
+    other = coin(0)
+    changed = circuit.replace(x, other)
+    assert {*changed.layers} == {*circuit.layers} - {x} | {other}
+    assert changed.layer_inputs(inner) == (other, y)
+    new_total = SumLayer(2, 3)
+    assert circuit.replace(total, new_total).outputs == (new_total,)
+    assert circuit.replace(total, new_total).layer_inputs(new_total) == (outer,)
+
+
+def test_layers_that_only_a_replaced_layer_needed_are_left_out() -> None:
+    x, y, unread = coin(0), coin(1), coin(5)
+    product, total = HadamardLayer(2), SumLayer(2, 1)
+    circuit = Circuit([x, y, unread, product, total], {product: [x, y], total: [product]}, [total])
+    pair = coin(0)
+    assert set(circuit.replace(product, pair).layers) == {pair, unread, total}
+    assert circuit.replace(product, x).layer_inputs(total) == (x,)
+    assert circuit.replace(unread, x).layers == (x, y, product, total)
+
+
+def test_what_cannot_be_replaced_is_refused() -> None:
+    circuit = chained((0, 1), (3, 2))
+    with pytest.raises(GraphError, match=r"replace: .* is not a layer of this circuit"):
+        circuit.replace(coin(0), coin(0))
+    with pytest.raises(ShapeError, match="expects inputs of 2 unit"):
+        circuit.replace(circuit.layers[0], coin(0, 3))
+    no_layer: Any = 3
+    with pytest.raises(DTypeError, match="expected layers, found 3"):
+        circuit.replace(circuit.layers[0], no_layer)
+    with pytest.raises(GraphError, match="cycle"):
+        circuit.replace(circuit.layers[0], circuit.product_layers[0])

@@ -12,6 +12,7 @@ from plica.files.datasets import Dataset, digits
 from plica.tables import fitting, trials
 from plica.tables.recipe import Recipe
 from plica.tables.rules import candidates, choose
+from tests.harness.messages import messages
 
 
 def bits(rows: int, columns: int, **changed: Any) -> Dataset:
@@ -119,13 +120,13 @@ def _scored(monkeypatch: pytest.MonkeyPatch, *scores: float, interrupted: bool =
 
 @pytest.mark.parametrize(("scores", "best"), [((-2.0, -1.0), 1), ((-1.0, -2.0), 0), ((-1.0, -1.0), 0)])
 def test_validation_rows_choose(monkeypatch, scores, best) -> None:
-    tried, told = _scored(monkeypatch, *scores), []
-    recipe = trials.decide(
-        bits(30, 10), seed=0, dtype="float32", on_trial=lambda *trial: told.append(trial), patience=2
-    )
+    tried = _scored(monkeypatch, *scores)
+    with messages() as told:
+        recipe = trials.decide(bits(30, 10), seed=0, dtype="float32", patience=2)
     recipes = candidates(bits(30, 10), patience=2)
     assert recipe == recipes[best]
-    assert told == list(zip(recipes, scores, strict=True))
+    assert [line.split(": ")[0] for line in told] == [f"tried {recipe}" for recipe in recipes]
+    assert [float(line.split(": ")[1].split()[0]) for line in told] == list(scores)
     assert [(trial.epochs, trial.patience) for trial in tried] == [(2, None)] * 2
 
 

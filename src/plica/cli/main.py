@@ -4,6 +4,7 @@ import click
 
 from plica.cli.bench import bench
 from plica.cli.complete import complete
+from plica.cli.doctor import doctor
 from plica.cli.export import export
 from plica.cli.inspect import inspect
 from plica.cli.predict import predict
@@ -12,6 +13,7 @@ from plica.cli.sample import sample
 from plica.cli.score import marginal, score
 from plica.cli.show import show
 from plica.cli.train import train
+from plica.cli.verbose import verbose
 from plica.cli.version import plica_version
 
 _EPILOG = """
@@ -39,5 +41,5 @@ def main() -> None:
     """
 
 
-for command in (train, show, score, marginal, complete, sample, predict, export, run, inspect, bench):
-    main.add_command(command)
+for command in (train, show, score, marginal, complete, sample, predict, export, run, inspect, bench, doctor):
+    main.add_command(verbose(command))

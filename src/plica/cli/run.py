@@ -68,7 +68,6 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         seed=settings.seed,
         dtype=settings.dtype,
         device=settings.device,
-        on_trial=_say_trial,
         check=check,
         structure=settings.region_graph,
         layer=settings.layer,
@@ -130,10 +129,6 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     else:
         remove_checkpoint(settings)
     return result.interrupted
-
-
-def _say_trial(recipe: Recipe, score: float) -> None:
-    _say(f"tried {recipe}: {score:.3f} nats held out")
 
 
 def _say(line: str) -> None:

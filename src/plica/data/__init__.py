@@ -13,6 +13,7 @@ Nothing here knows a circuit: `encoding` has the numbers of a batch, by the colu
 """
 
 from plica.extras import require
+from plica.public import listing
 
 require("pyarrow")
 
@@ -25,3 +26,5 @@ from plica.data.summary import Summary as Summary  # noqa: E402
 from plica.data.summary import summarise as summarise  # noqa: E402
 
 __all__ = ["NumberBatch", "RowBatch", "Rows", "Summary", "numbers", "reader", "summarise"]
+
+__dir__ = listing(__name__)

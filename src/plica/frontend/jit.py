@@ -37,6 +37,7 @@ from plica.frontend.executors import EXECUTORS, Executor, Runner, from_dlpack, r
 from plica.frontend.folding import constant_names, folded_executor, marks_of, names_of
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
+from plica.logger import LOGGER
 from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewriting
 from plica.passes.rewriting import Rewriting
 from plica.single_flight import SingleFlight
@@ -404,6 +405,7 @@ class CompiledFunction:
         else:
             executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1
+        LOGGER.info("compiled %s for %s", self.__name__, ", ".join(map(str, traced.bound.program.arguments)))
         return _Compiled(traced, executor, structure, names)
 
 

@@ -34,6 +34,7 @@ from plica.frontend.native_updates import (
 )
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Program
+from plica.logger import LOGGER
 from plica.lower.arrays import CircuitArrays
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.leaves import Leaf
@@ -87,7 +88,7 @@ def compile(  # noqa: A001 - the word of the field
         InputError: There is no such target, query, driver or array.
         UnsupportedError: A part of the model, which the message names, has no native code; or the driver would run a
             function on several threads.
-        MissingExtraError: A compiler is not installed (`pip install 'plica[native]'`).
+        MissingExtraError: A compiler is not installed (`pip install '.[native]'` in a checkout).
         FileFormatError: The file cannot be written, or `path` is the model file itself.
     """
     if driver is not None and driver not in _MAX_ROWS_ALONE:
@@ -112,6 +113,7 @@ def compile(  # noqa: A001 - the word of the field
     ]
     parts, manifest = file_of(entry_programs, chosen, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
+    LOGGER.info("wrote %s: %d entries, %d bytes", path, len(manifest.entries), as_path(path).stat().st_size)
 
 
 def entry_programs_of(

@@ -19,6 +19,7 @@ from plica.errors import InputError
 from plica.forks import cached_property
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Var
+from plica.logger import LOGGER
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.tracing.leaves import PYTHON_NUMBERS, is_array
@@ -89,6 +90,7 @@ class NativeFunction:
             tensor_arguments = [leaves[index] for index in tensors]
             if not is_plain(*tensor_arguments, *self._tensors()) if has_captures else not is_plain(*tensor_arguments):
                 if not in_torch:
+                    LOGGER.info("torch runs a native function: gradients are needed, or a tensor is not plain")
                     in_torch.append(self._fallback.specialize(leaves))
                 return in_torch[0](leaves)
             results = natively(leaves)

@@ -4,6 +4,7 @@
 """
 
 from plica.extras import require
+from plica.public import listing
 
 require("torch")
 
@@ -24,3 +25,25 @@ from plica.learn.scores import mean_log_likelihood as mean_log_likelihood  # noq
 from plica.learn.tensorboard import TensorBoard as TensorBoard  # noqa: E402
 from plica.learn.weights import to_linear as to_linear  # noqa: E402
 from plica.learn.weights import to_softmax as to_softmax  # noqa: E402
+
+__all__ = [
+    "Adam",
+    "Anemone",
+    "Checkpoint",
+    "Epoch",
+    "FitResult",
+    "Flows",
+    "FullEM",
+    "Progress",
+    "StepwiseEM",
+    "TensorBoard",
+    "fit",
+    "flows",
+    "grow",
+    "mean_log_likelihood",
+    "prune",
+    "to_linear",
+    "to_softmax",
+]
+
+__dir__ = listing(__name__)

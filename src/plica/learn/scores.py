@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plica.arguments import found, integer
+from plica.arguments import integer
+from plica.backend.torch.data import as_tensor
 from plica.distributed.ranks import ALONE, Ranks
-from plica.errors import DTypeError, InputError, UnsupportedError
+from plica.errors import InputError, UnsupportedError
 from plica.symbolic.semirings import Semiring
 
 _SUMS = Semiring.from_name("lse-sum").algebra
@@ -111,19 +112,7 @@ def to_tensor(rows: Any, like: Tensor) -> Tensor:
     Raises:
         DTypeError: They are no numbers.
     """
-    if isinstance(rows, Tensor):
-        tensor = rows
-    else:
-        try:
-            array = np.asarray(rows)
-            if array.dtype == np.longdouble:
-                array = array.astype(np.float64)
-            tensor = torch.as_tensor(np.ascontiguousarray(array) if array.ndim else array)
-        except (TypeError, ValueError) as error:
-            raise DTypeError(
-                f"rows must be numbers, as an array or a tensor, {found(rows)}; encode text as numbers, and pass NaN "
-                "where a value is missing"
-            ) from error
+    tensor = as_tensor(rows)
     if tensor.is_floating_point():
         real = like.real.dtype if like.is_complex() else like.dtype
         return tensor.to(like.device, real)

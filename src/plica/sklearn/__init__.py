@@ -7,9 +7,12 @@
 (60, 2)
 """
 
+from plica.public import listing
 from plica.sklearn.classifier import CircuitClassifier
 from plica.sklearn.density import CircuitDensity
 from plica.sklearn.imputer import CircuitImputer
 from plica.sklearn.regressor import CircuitRegressor
 
 __all__ = ["CircuitClassifier", "CircuitDensity", "CircuitImputer", "CircuitRegressor"]
+
+__dir__ = listing(__name__)

@@ -7,3 +7,20 @@
 >>> Circuit([coin, mixture], {mixture: [coin]}, [mixture]).scope
 Scope({0})
 """
+
+from plica.public import listing
+
+__all__: list[str] = []
+
+__dir__ = listing(
+    __name__,
+    "circuit",
+    "domains",
+    "dtypes",
+    "functional",
+    "initializers",
+    "layers",
+    "parameters",
+    "scope",
+    "semirings",
+)

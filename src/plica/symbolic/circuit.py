@@ -313,6 +313,32 @@ class Circuit:
         layers = topological_order(outputs, self._inputs.__getitem__)
         return Circuit(layers, {layer: self._inputs[layer] for layer in layers}, outputs)
 
+    def replace(self, layer: Layer, other: Layer) -> "Circuit":
+        """The circuit with another layer in the place of one of its layers; all other layers are shared.
+
+        The new layer reads what the old one read. An input layer reads nothing, and layers that only the old one needed
+        are left out. A layer that the circuit has already keeps its own inputs.
+
+        Raises:
+            GraphError: `layer` is not a layer of this circuit, or the result has a cycle.
+            ShapeError: The new layer has another arity or number of units than its neighbours expect.
+            InputError: No value of a variable is legal for all layers that read it.
+        """
+        if not known(layer, self._inputs):
+            raise GraphError(f"Circuit.replace: {layer} is not a layer of this circuit; choose among its layers")
+        check_layer(other)
+
+        def replaced(layers: Iterable[Layer]) -> list[Layer]:
+            return [other if each is layer else each for each in layers]
+
+        inputs = {each: replaced(read) for each, read in self._inputs.items()}
+        read = inputs.pop(layer)
+        inputs.setdefault(other, [] if isinstance(other, InputLayer) else read)
+        outputs, not_live = replaced(self._outputs), set(self._layers).difference(self._live)
+        kept = set(topological_order([*outputs, *replaced(not_live)], inputs.__getitem__))
+        layers = [each for each in dict.fromkeys(replaced(self._layers)) if each in kept]
+        return Circuit(layers, {each: inputs[each] for each in layers}, outputs)
+
     @cached_property
     def is_smooth(self) -> bool:
         """Whether the inputs of every sum layer have one scope."""

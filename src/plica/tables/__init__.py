@@ -11,8 +11,11 @@ TableModel(3 columns: 2 real, 1 categorical)
 ((200,), False)
 """
 
+from plica.public import listing
 from plica.tables.entry import fit, load
 from plica.tables.recipe import Recipe
 from plica.tables.table_model import TableModel
 
 __all__ = ["Recipe", "TableModel", "fit", "load"]
+
+__dir__ = listing(__name__)

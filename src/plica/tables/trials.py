@@ -17,6 +17,7 @@ from plica.files.datasets import Dataset
 from plica.files.tables import Array
 from plica.learn.fit import mean_log_likelihood
 from plica.learn.widening import widen_covariances
+from plica.logger import LOGGER
 from plica.symbolic.circuit import Circuit
 from plica.tables.build import rows_of
 from plica.tables.fitting import train, untrained
@@ -43,7 +44,6 @@ def decide(
     dtype: str,
     device: str = "cpu",
     target: int | None = None,
-    on_trial: Callable[[Recipe, float], None] | None = None,
     check: Callable[[Circuit], None] | None = None,
     **chosen: Any,
 ) -> Recipe:
@@ -59,8 +59,6 @@ def decide(
         dtype: The dtype of weights.
         device: Where to train.
         target: As of `plica.tables.fitting.train`.
-        on_trial: Called for each trial with its recipe and its mean log-likelihood of the validation rows, or of the
-            hidden cells of a row given the others.
         check: Called with each circuit before it is compiled, to refuse it.
         chosen: As of `plica.tables.rules.candidates`.
 
@@ -85,8 +83,7 @@ def decide(
         else:
             factors = _WIDENINGS if recipe.widening is None else (recipe.widening,)
             widening, score = _best_widening(model, rows_of(trial, shown), rows_of(trial, seen), factors)
-        if on_trial is not None:
-            on_trial(recipe, score)
+        LOGGER.info("tried %s: %.3f nats for each row that is held out", recipe, score)
         if score > best_score:
             best, best_score, best_widening = recipe, score, widening
     return current_ranks().of_first(lambda: replace(best, widening=best_widening))

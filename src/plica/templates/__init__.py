@@ -6,8 +6,13 @@
 Circuit(62 layers, 16 variables, 1 output(s) of 1 unit(s))
 """
 
+from plica.public import listing
 from plica.templates.hidden_trees import hclt
 from plica.templates.learned_spn import learn_spn
 from plica.templates.squares import psd_mixture, squared, sum_of_squares
 
 __all__ = ["hclt", "learn_spn", "psd_mixture", "squared", "sum_of_squares"]
+
+__dir__ = listing(
+    __name__, "automata", "data_modalities", "logic", "pgms", "region_graph", "tensor_factorizations", "utils"
+)

@@ -289,7 +289,7 @@ ERRORS: dict[str, Any] = {
     "boolean": (lambda: chain(coin([0], 1, 1)), [[False], [True]], InputError, "row 1, variable 0: the value"),
     "complex": (coins, torch.zeros(1, 2, dtype=torch.complex64), DTypeError, "takes integers or floats.*real numbers"),
     "complex gaussian": (gaussians, torch.zeros(1, 2, dtype=torch.complex64), DTypeError, "takes integers or floats"),
-    "no tensor": (coins, np.zeros((1, 2)), DTypeError, r"takes a torch tensor, found ndarray; try torch.as_tensor"),
+    "no numbers": (coins, np.array([["a", "b"]]), DTypeError, "rows must be numbers, .*encode text as numbers"),
     "nothing": (coins, None, InputError, r"the circuit has 2 variables; call it with data of shape \(B, 2\)"),
     "missing, not smooth": (
         not_smooth,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from plica.arguments import seed as checked_seed
 from plica.backend.torch.constants import CircuitConstants
+from plica.backend.torch.data import as_tensor
 from plica.backend.torch.explain import explain, explain_layer
 from plica.backend.torch.given import NOTHING_GIVEN, GivenTensors
 from plica.backend.torch.logs import is_abstract
@@ -27,6 +28,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Owners, name_of
 from plica.lower.operators import Operator, OperatorMethods
+from plica.lower.queries.methods import QueryMethods
 from plica.lower.queries.score import Lowered
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit, StructuralProperties
@@ -60,11 +62,11 @@ class Compiler(Protocol):
 
 
 @final
-class TorchCircuit(ScoringModule, OperatorMethods):
+class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
     """A compiled circuit with its tensors; made by `TorchCompiler.compile`.
 
     The operators of `plica.symbolic.functional` are methods: `circuit.integrate()` compiles the integral where this
-    circuit was compiled, and the two share tensors.
+    circuit was compiled, and the two share tensors. So are the commonest questions of `plica.queries`.
 
     Args:
         compiled: The circuit as it is computed.
@@ -170,8 +172,9 @@ class TorchCircuit(ScoringModule, OperatorMethods):
 
         Args:
             x: `(B, D)`, column v is variable v, up to the last of `data_scope`; columns outside `scope` are ignored.
-                Integers, or floats where NaN means missing (the variable is summed out). Nothing for a circuit
-                without variables. A function that `plica.jit` traces captures a tensor of its own by reference.
+                Integers, or floats where NaN means missing (the variable is summed out): a tensor, an array, or
+                lists. Nothing for a circuit without variables. A function that `plica.jit` traces captures a tensor of
+                its own by reference.
             parameters: Tensors that stand for leaves in this call alone, by the keys of the state dict: of the shape
                 of the leaf, or `(B, *shape)` with numbers for each row.
 
@@ -272,7 +275,9 @@ class TorchCircuit(ScoringModule, OperatorMethods):
         self._check_weights(None, given)
 
     def converted(self, x: Tensor) -> Tensor:
-        """`x` in a dtype that Programs have, of a shape that fits the circuit."""
+        """`x`, of any library, as a tensor in a dtype that Programs have, of a shape that fits the circuit."""
+        if not isinstance(x, Tensor):
+            x = as_tensor(x).to(self.leaves.device)
         x = self._data.take(x)
         if x.is_meta and self.leaves.device.type != "meta":
             raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
@@ -27,6 +28,7 @@ from plica.graph.limits import MAX_STEPS
 from plica.graph.order import topological_order
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
+from plica.logger import LOGGER
 from plica.lower.arrays import InitializerRows
 from plica.lower.checks import check_semiring, operands_of
 from plica.lower.compiled import CircuitCompiler
@@ -205,7 +207,9 @@ class TorchCompiler(OperatorMethods):
                 torch.inference_mode(False),
                 without_collection(),
             ):  # the circuit may be trained outside of inference mode
+                begin = time.perf_counter()
                 compiled = self._compile(circuit)
+                LOGGER.info("compiled %r in %.2f s", circuit, time.perf_counter() - begin)
             self.circuits.add(circuit, compiled)
         return compiled
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from plica.arguments import found
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves
 from plica.errors import DTypeError, InputError, UnsupportedError
@@ -22,6 +24,26 @@ _WIDER = {torch.bfloat16: torch.float32}  # which says too little of whole numbe
 _ACCEPTED = frozenset({torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64})
 _ACCEPTED |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _ACCEPTED |= {torch.bfloat16, torch.float16, torch.float32, torch.float64}
+
+
+def as_tensor(rows: Any) -> Tensor:
+    """Rows of numbers as a tensor: a tensor as it is, arrays of other libraries, and lists.
+
+    Raises:
+        DTypeError: They are no numbers.
+    """
+    if isinstance(rows, Tensor):
+        return rows
+    try:
+        array = np.asarray(rows)
+        if array.dtype == np.longdouble:
+            array = array.astype(np.float64)
+        return torch.as_tensor(np.require(array, requirements=("C", "W")))  # torch warns of arrays that are read-only
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise DTypeError(
+            f"rows must be numbers, as an array or a tensor, {found(rows)}; encode text as numbers, and pass NaN "
+            "where a value is missing"
+        ) from error
 
 
 @final
@@ -59,11 +81,9 @@ class DataCheck:
         """Raise where `x` is no tensor of real numbers with one column for each variable.
 
         Raises:
-            DTypeError: `x` is no tensor, is sparse or quantized, or has complex numbers or floats of 8 bits.
+            DTypeError: `x` is sparse or quantized, or has complex numbers or floats of 8 bits.
             InputError: `x` has another number of axes or columns.
         """
-        if not isinstance(x, Tensor):
-            raise DTypeError(f"a circuit takes a torch tensor, found {type(x).__name__}; try torch.as_tensor(x).")
         if x.layout is not torch.strided or x.is_nested:
             raise DTypeError(
                 f"a circuit takes tensors that hold every entry, found {'nested rows' if x.is_nested else x.layout}; "

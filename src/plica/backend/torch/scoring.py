@@ -23,6 +23,7 @@ from plica.backend.torch.watch import Watch
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError
 from plica.ir.dtypes import as_dtype
+from plica.logger import LOGGER
 from plica.lower.arrays import InitializerRows
 from plica.lower.call_parameters import CallParameters
 from plica.lower.compiled import CompiledCircuit
@@ -250,6 +251,8 @@ class ScoringModule(ProgramModule):
                 rows = rows_without(holds)
                 if len(rows) and not bool((_sizes(result.detach()[rows]) < torch.inf).all()):
                     break  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
+                if len(rows):
+                    LOGGER.debug("the bound of %d of %d rows fails; %s computes them", len(rows), len(x), semiring.name)
                 return computed_again(
                     [result], [0], rows, lambda rows: [self._exact(semiring, batch.rows(rows), watch)]
                 )[0]

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from plica.constants.policy import check_limit
 from plica.errors import InputError
 from plica.forks import ForkSafeLock
+from plica.logger import LOGGER
 
 _INDICES = count()
 
@@ -153,6 +154,7 @@ class FoldCache:
         values = None if entry is None else self.take(entry)
         if entry is None or values is None:
             new = fold()
+            LOGGER.debug("folded constants of %d bytes", new.num_bytes)
             values = new.values
             assert values is not None, "only entries in the cache are evicted"
             if not is_current():
@@ -189,6 +191,7 @@ class FoldCache:
             total -= victim.num_bytes
             victim.values, self._age = None, victim.rank
             self.num_evictions += 1
+            LOGGER.info("evicted constants of %d bytes: max_bytes is %d", victim.num_bytes, self.max_bytes)
 
 
 def checked_cache(where: str, cache: Any) -> FoldCache | None:

@@ -85,6 +85,10 @@ from plica.symbolic.layers.von_mises import VonMisesLayer as VonMisesLayer
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
 __all__ += ["DISTRIBUTIONS", "LAYER_ROWS", "OPERATOR_ROWS", "LayerRow", "OperatorKey"]
 
+from plica.public import listing  # noqa: E402 - after the names of `__all__` are read
+
+__dir__ = listing(__name__)
+
 LAYER_ROWS: Mapping[type[Layer], LayerRow] = layer_table(rows_of(globals().values()))
 
 OPERATOR_ROWS: Mapping[OperatorKey, OperatorRow] = operator_table(operators_of(globals().values()))

@@ -93,3 +93,7 @@ from plica.symbolic.parameters.supports import PowerOnSupportParameter as PowerO
 
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
 __all__ += ["Array", "Namespace", "ParameterFactory", "ParameterLike", "ParameterRow", "Shape"]
+
+from plica.public import listing  # noqa: E402 - after the names of `__all__` are read
+
+__dir__ = listing(__name__)

@@ -41,3 +41,7 @@ ALGEBRAS = {row.algebra.name: row.algebra for row in SEMIRINGS.values()}
 
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
 __all__ += ["ALGEBRAS", "LAWS_OF_SEMIRINGS", "SEMIRINGS", "Array", "Namespace", "Value"]
+
+from plica.public import listing  # noqa: E402 - after the names of `__all__` are read
+
+__dir__ = listing(__name__)

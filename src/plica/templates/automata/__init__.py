@@ -10,7 +10,10 @@
 Circuit(21 layers, 6 variables, 1 output(s) of 1 unit(s))
 """
 
+from plica.public import listing
 from plica.templates.automata.alphabet import Alphabet
 from plica.templates.automata.dfa import DFA
 
 __all__ = ["DFA", "Alphabet"]
+
+__dir__ = listing(__name__)

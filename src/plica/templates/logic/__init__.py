@@ -9,6 +9,7 @@
 Circuit(7 layers, 2 variables, 1 output(s) of 1 unit(s))
 """
 
+from plica.public import listing
 from plica.templates.logic.dimacs import CNF as CNF
 from plica.templates.logic.graph import LogicalCircuit as LogicalCircuit
 from plica.templates.logic.nodes import BottomNode as BottomNode
@@ -23,3 +24,5 @@ from plica.templates.logic.sdd import SDD as SDD
 from plica.templates.logic.vtree import Vtree as Vtree
 
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
+
+__dir__ = listing(__name__)

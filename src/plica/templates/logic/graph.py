@@ -102,7 +102,7 @@ class LogicalCircuit:
                 balanced one over an order in which variables of one clause are near each other.
 
         Raises:
-            MissingExtraError: The library is not installed; `pip install 'plica[logic]'` does so.
+            MissingExtraError: The library is not installed; `pip install '.[logic]'` in a checkout does so.
             InputError: A literal is 0, or of a variable that there is not; or the vtree has other variables.
             DTypeError: The vtree is none.
         """

@@ -4,6 +4,7 @@
 (4, True)
 """
 
+from plica.public import listing
 from plica.templates.region_graph.chow_liu import ChowLiuTree as ChowLiuTree
 from plica.templates.region_graph.graph import RegionGraph as RegionGraph
 from plica.templates.region_graph.linear import FullyFactorized as FullyFactorized
@@ -16,3 +17,5 @@ from plica.templates.region_graph.quad import QuadTree as QuadTree
 from plica.templates.region_graph.random_binary import RandomBinaryTree as RandomBinaryTree
 
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
+
+__dir__ = listing(__name__)
