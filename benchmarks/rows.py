@@ -47,6 +47,7 @@ _ROOT = Path(__file__).parents[1]
 _GROUP = 100_000
 _CATEGORIES = ("red", "green", "blue", "a longer category", *(f"category {number}" for number in range(16)))
 _SIZES = (100_000, 2_000_000)
+_CHILDREN = ("speeds", "training speeds", "memory", "memory, shuffled", "training")
 
 
 def write_table(path: Path, num_rows: int, group: int = _GROUP) -> None:
@@ -191,7 +192,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = benchmark_parser("rows", "Rows as a stream.", threads=1)
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the file for speed (200,000)")
     parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES, help="rows of the files for memory")
-    parser.add_argument("--child", choices=("speeds", "training speeds", "memory", "memory, shuffled", "training"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--child",
+        choices=("speeds", "training speeds", "memory", "memory, shuffled", "training"),
+        help=argparse.SUPPRESS,
+    )
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
