@@ -4,6 +4,8 @@ A file of Parquet has 100 mixed columns: 40 reals and 20 counts with missing cel
 dictionaries, and 5 each of truth values, dates and time stamps. All contenders have one thread for their work.
 Seconds are those of the processor, all threads together: the batch that is read ahead is read by a thread of its own.
 
+Training of a small tree is measured as well: an epoch from a stream beside one from memory, and memory of the command.
+
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "rows.parquet"
 >>> write_table(path, 100, group=50)
@@ -36,6 +38,7 @@ from benchmarks.harness import Settings, report_of, summary, table
 from benchmarks.machine import peak_memory_mib, save
 from plica import data
 from plica.data import Rows
+from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
 from plica.files.kinds import TableColumn
 from plica.tables.files import open_table
@@ -44,6 +47,7 @@ _ROOT = Path(__file__).parents[1]
 _GROUP = 100_000
 _CATEGORIES = ("red", "green", "blue", "a longer category", *(f"category {number}" for number in range(16)))
 _SIZES = (100_000, 2_000_000)
+_CHILDREN = ("speeds", "training speeds", "memory", "memory, shuffled", "training")
 
 
 def write_table(path: Path, num_rows: int, group: int = _GROUP) -> None:
@@ -141,6 +145,39 @@ def speeds(path: Path, rounds: int) -> dict[str, Any]:
     return {**report_of(seconds), "million cells per second": rates}
 
 
+def train(path: Path) -> None:
+    """`plica train` of a small tree for one epoch."""
+    from plica.cli.main import main as command
+
+    settings = "--columns auto --region-graph random-binary-tree --units 1 --batch 8192 --epochs 1 --quiet"
+    with tempfile.TemporaryDirectory() as out:
+        command(["train", str(path), "--out", out, *settings.split()], standalone_mode=False)
+
+
+def training_speeds(path: Path, rounds: int) -> dict[str, Any]:
+    """Times of an epoch of Adam on a tree, from a tensor and from a stream."""
+    from plica.learn import Adam, fit
+    from plica.tables.fitting import untrained
+    from plica.tables.large import streamed_split
+    from plica.tables.recipe import Recipe
+
+    whole = data.NumberRows(Rows(path), Encoding(columns_of(path)))
+    sample, valid, _, streamed = streamed_split(whole, len(whole), 0, with_test=False)
+    recipe = Recipe(structure="random-binary-tree", units=8)
+    table_ = Dataset("rows", sample, valid, valid, None, None, whole.encoding)
+    held = np.concatenate(list(streamed.train.batches(dtype=np.float32)))
+    sources = {"from memory": held, "from memory (again)": held, "streamed": streamed.train}
+    seconds: dict[str, list[float]] = {name: [] for name in sources}
+    order = random.Random(0)
+    for _ in range(rounds):
+        for name in order.sample(list(sources), len(sources)):
+            model = untrained(recipe, table_, seed=0, dtype="float32")
+            start = time.process_time()
+            fit(model, sources[name], valid[:1000], learner=Adam(), epochs=1, batch=1024)
+            seconds[name].append(time.process_time() - start)
+    return report_of(seconds)
+
+
 def _in_a_process(*arguments: str) -> Any:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
     command = [sys.executable, "-m", "benchmarks.rows", *arguments]
@@ -155,7 +192,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = benchmark_parser("rows", "Rows as a stream.", threads=1)
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the file for speed (200,000)")
     parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES, help="rows of the files for memory")
-    parser.add_argument("--child", choices=("speeds", "memory", "memory, shuffled"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--child",
+        choices=("speeds", "training speeds", "memory", "memory, shuffled", "training"),
+        help=argparse.SUPPRESS,
+    )
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
@@ -163,9 +204,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pa.set_io_thread_count(1)
         if options.child == "speeds":
             print(json.dumps(speeds(options.path, options.rounds)))
+        elif options.child == "training speeds":
+            print(json.dumps(training_speeds(options.path, options.rounds)))
         else:
             before = peak_memory_mib("cpu")
-            numbers(options.path, 0 if "shuffled" in options.child else None)
+            if options.child == "training":
+                train(options.path)
+            else:
+                numbers(options.path, 0 if "shuffled" in options.child else None)
             print(json.dumps({"imports": before, "peak": peak_memory_mib("cpu")}))
         return
     report: dict[str, Any] = {}
@@ -178,9 +224,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(table(found, f"{options.rows:,} rows of 100 columns, time of the processor"))
         for name, rate in found["million cells per second"].items():
             print(f"  {name:28s} {rate['median']:10.1f} million cells in a second of a core")
+        found = report["training speeds"] = _in_a_process(
+            "--child", "training speeds", "--path", str(path), "--rounds", str(options.rounds)
+        )
+        print(table(found, "an epoch of a tree of 8 units, time of the processor"))
         for size in options.sizes:
             write_table(path, size)
-            for child in ("memory", "memory, shuffled"):
+            for child in ("memory", "memory, shuffled", "training"):
                 peak = report[f"{child}, {size} rows"] = _in_a_process("--child", child, "--path", str(path))
                 print(
                     f"{child}, {size:,} rows: {peak['peak']:.0f} MiB at most, {peak['imports']:.0f} after imports",

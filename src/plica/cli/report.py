@@ -6,8 +6,6 @@ import platform
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from plica.cli.settings import Settings
 from plica.cli.version import plica_version
 from plica.files.datasets import Dataset
@@ -76,6 +74,7 @@ def columns_of(data: Dataset, encoding: Encoding, structure: str) -> list[dict[s
     """The description of each column of a table, with the number of training rows in which it is missing."""
     vectors = vector_columns(encoding) if structure == NORMAL_MIXTURES else ()
     variables = {column.name: variable for variable, column in enumerate(encoding.modelled)}
+    missing = data.num_missing
     records = []
     for column in encoding.columns:
         variable = variables.get(column.name)
@@ -87,7 +86,7 @@ def columns_of(data: Dataset, encoding: Encoding, structure: str) -> list[dict[s
                 **({"format": column.format} if column.format else {}),
                 **({"why": column.why} if column.why else {}),
                 "input": None if variable is None else _input_of(column, is_vector=variable in vectors),
-                "missing": None if variable is None else int(np.isnan(data.train[:, variable]).sum()),
+                "missing": None if variable is None else int(missing[variable]),
             }
         )
     return records

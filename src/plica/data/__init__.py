@@ -21,10 +21,11 @@ from plica.data.batch import NumberBatch as NumberBatch  # noqa: E402 - pyarrow 
 from plica.data.batch import RowBatch as RowBatch  # noqa: E402
 from plica.data.encoding import numbers as numbers  # noqa: E402
 from plica.data.encoding import reader as reader  # noqa: E402
+from plica.data.number_rows import NumberRows as NumberRows  # noqa: E402
 from plica.data.rows import Rows as Rows  # noqa: E402
 from plica.data.summary import Summary as Summary  # noqa: E402
 from plica.data.summary import summarise as summarise  # noqa: E402
 
-__all__ = ["NumberBatch", "RowBatch", "Rows", "Summary", "numbers", "reader", "summarise"]
+__all__ = ["NumberBatch", "NumberRows", "RowBatch", "Rows", "Summary", "numbers", "reader", "summarise"]
 
 __dir__ = listing(__name__)

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from plica.data.encoding import with_codes
+from plica.data.hashes import mixed
 from plica.files.rows.arrow_cells import python_cells
 from plica.files.rows.batch import Array
 
@@ -104,16 +105,4 @@ def _hashes(values: Any) -> Array:
         bits = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy().astype(np.uint64)
     else:
         bits = np.asarray([zlib.crc32(str(cell).encode()) for cell in python_cells(values)], dtype=np.uint64)
-    return np.minimum(_mixed(bits), np.uint64(_ABOVE_ALL - 2))
-
-
-def _mixed(bits: Array) -> Array:
-    """Numbers of 64 bits, their bits mixed; different numbers stay different.
-
-    Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64).
-    """
-    bits = bits + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: Array = bits ^ (bits >> np.uint64(31))
-    return result
+    return np.minimum(mixed(bits), np.uint64(_ABOVE_ALL - 2))

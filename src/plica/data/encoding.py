@@ -87,6 +87,7 @@ def numbers(
     seed: int | None = None,
     unknown: Unknown | None = None,
     unread: str | None = None,
+    then: Callable[[NumberBatch], NumberBatch] | None = None,
 ) -> Generator[NumberBatch, None, None]:
     """Rows as numbers, which a thread reads ahead; only the columns of the model are read.
 
@@ -100,6 +101,7 @@ def numbers(
         seed: Of a random order.
         unknown: See `reader`, as for `unread`; it is called in that thread.
         unread: A column all of whose cells count as missing.
+        then: A function of the numbers, called in that thread and before rows are shuffled; it may leave rows out.
 
     Raises:
         InputError: The rows lack a column; a cell is no value of its column.
@@ -112,7 +114,8 @@ def numbers(
     def convert(batch: RowBatch) -> NumberBatch:
         rows_of_numbers = read(batch)
         rows_of_numbers = rows_of_numbers if seed is None else np.ascontiguousarray(rows_of_numbers)
-        return NumberBatch(batch.groups, batch.group_of, batch.rows, rows_of_numbers)
+        result = NumberBatch(batch.groups, batch.group_of, batch.rows, rows_of_numbers)
+        return result if then is None else then(result)
 
     return rows.converted(convert, present or [0], size=size, shard=shard, seed=seed)
 

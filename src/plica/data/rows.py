@@ -110,7 +110,7 @@ class Rows(RowSource):
         """What a function makes of batches, in the thread that reads them and before rows are shuffled.
 
         Args:
-            convert: The function; it keeps the rows and their order.
+            convert: The function; it keeps the order of the rows, and may leave some out.
             positions: The columns to read, by their positions.
             size: See `batches`, as for `shard` and `seed`.
             shard: The rows of which process.

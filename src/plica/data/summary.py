@@ -214,6 +214,11 @@ class Summary:
     source: str
     columns: Mapping[str, ColumnSummary]
 
+    @property
+    def num_rows(self) -> int:
+        """The rows that were seen."""
+        return next(iter(self.columns.values())).num_rows
+
     def merged(self, other: Summary) -> Summary:
         """The summary of the rows of both, those of this one first.
 

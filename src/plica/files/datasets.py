@@ -13,6 +13,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +37,22 @@ from plica.symbolic.domains import Domain, outside
 ImageShape = tuple[int, int, int]
 
 SPLITS = ("train", "valid", "test")
-_HELD_OUT = 0.14  # of the rows of a file without splits, once for validation and once for test
+HELD_OUT = 0.14
+"""The share of the rows of a file without splits, once for validation and once for test."""
 _MOST_INFERRED_VALUES = 4096  # more distinct integers are likely counts or identifiers, which the user must confirm
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Streamed:
+    """Training rows that are too many to be held: streams that `plica.learn.fit` learns from.
+
+    Attributes:
+        train: All training rows.
+        with_valid: These and the validation rows.
+    """
+
+    train: Any
+    with_valid: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +61,11 @@ class Dataset:
 
     Attributes:
         name: The name in reports.
-        train: (N, D), as are `valid` and `test`; integers or floats.
+        train: (N, D), as are `valid` and `test`; integers or floats. If the training rows are streamed, a sample.
         shape: (channels, height, width) if the rows are images, else None.
         num_values: Values lie in 0 .. num_values - 1; None if they are not states.
         encoding: The encoding of a table of typed columns; rows have NaN where a cell is missing.
+        streamed: The training rows, if they are not held.
     """
 
     name: str
@@ -59,6 +75,20 @@ class Dataset:
     shape: ImageShape | None
     num_values: int | None
     encoding: Encoding | None = None
+    streamed: Streamed | None = None
+
+    @property
+    def num_train(self) -> int:
+        """The number of training rows."""
+        return len(self.train if self.streamed is None else self.streamed.train)
+
+    @property
+    def num_missing(self) -> Array:
+        """`(D,)` the number of training rows in which each column is missing."""
+        if self.streamed is not None:
+            return self.num_train - np.asarray(self.streamed.train.known_cells())
+        missing: Array = np.isnan(self.train).sum(axis=0)
+        return missing
 
     @property
     def num_variables(self) -> int:
@@ -239,7 +269,7 @@ def split_rows(rows: Array, source: str, seed: int, *, with_test: bool = True) -
     Raises:
         InputError: There are too few rows.
     """
-    held_out = max(1, round(_HELD_OUT * len(rows)))
+    held_out = max(1, round(HELD_OUT * len(rows)))
     least = 3 if with_test else 2
     if len(rows) < least:
         each = "one each to train on, to choose a model by and to test" if with_test else "to train on and to choose by"

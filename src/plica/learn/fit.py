@@ -23,7 +23,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from plica.arguments import flag, found, integer, number
@@ -37,15 +36,16 @@ from plica.learn.learners import LEARNERS, Adam
 from plica.learn.learners.base import Learner
 from plica.learn.progress import Progress
 from plica.learn.run import Run, Settings
-from plica.learn.scores import Rows, first_parameter, to_tensor
+from plica.learn.scores import Rows, as_source, first_parameter
 from plica.learn.scores import copy_state as copy_state
 from plica.learn.scores import mean_log_likelihood as mean_log_likelihood
+from plica.learn.sources import Source, Stream, is_stream
 
 
 def fit(
     model: nn.Module,
-    rows: Rows,
-    valid: Rows | float | None = None,
+    rows: Rows | Stream,
+    valid: Rows | Stream | float | None = None,
     *,
     learner: Learner | None = None,
     epochs: int = 40,
@@ -74,9 +74,10 @@ def fit(
 
     Args:
         model: Maps rows (B, D) to log-likelihoods (B, 1, 1); trained in place.
-        rows: (N, D) rows to learn from; NaN is a missing value where the model takes it.
-        valid: (M, D) rows that choose the best epoch; or a share of `rows`, between 0 and 1, that is drawn and held out
-            for that. By default, the best epoch is that after which all training rows, together with the
+        rows: (N, D) rows to learn from; NaN is a missing value where the model takes it. A stream of rows, such as
+            `plica.data.NumberRows`, is read again for each pass and not held.
+        valid: (M, D) rows or a stream that choose the best epoch; or a share of `rows`, between 0 and 1, that is drawn
+            and held out for that. By default, the best epoch is that after which all training rows, together with the
             learner's prior, are most likely.
         learner: How the model learns; by default `Adam()`.
         epochs: The most passes over the rows.
@@ -144,34 +145,25 @@ def _min_delta(value: Any) -> float:
     return least_gain
 
 
-def _parts(rows: Any, valid: Any, like: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def _parts(rows: Any, valid: Any, like: Tensor, seed: int) -> tuple[Source, Source]:
     """The rows to learn from, and those by which epochs are scored."""
-    train = _checked(rows, "rows", like)
+    train = as_source(rows, like, "fit: rows")
     if valid is None:
         return train, train
     if not isinstance(valid, float | np.floating):
-        if np.ndim(valid) == 0:
+        if np.ndim(valid) == 0 and not is_stream(valid):
             raise InputError(f"fit: valid must be rows (N, D), or a part of the rows such as 0.2, {found(valid)}")
-        scored = _checked(valid, "valid", like)
-        if scored.shape[1:] != train.shape[1:]:
-            raise InputError(
-                f"fit: valid has rows of shape {tuple(scored.shape[1:])}, expected {tuple(train.shape[1:])} as in rows"
-            )
-        return train, scored[:]  # another tensor, also where both are one: `Run` tells them apart by that
+        scored = as_source(valid, like, "fit: valid")
+        if scored.row_shape != train.row_shape:
+            raise InputError(f"fit: valid has rows of shape {scored.row_shape}, expected {train.row_shape} as in rows")
+        return train, scored
     held_out = round(valid * len(train)) if 0 < valid < 1 else 0
+    if 0 < held_out < len(train):
+        scored, others = train.split(float(valid), seed)
+        held_out = len(scored)  # of a stream, about as many
     if not 0 < held_out < len(train):
         raise InputError(
             f"fit: valid={valid} holds out {held_out} of {len(train)} rows; pass a number between 0 and 1 that leaves "
             "at least one row on either side, or rows"
         )
-    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed)).to(train.device)
-    return train[order[held_out:]], train[order[:held_out]]
-
-
-def _checked(rows: Any, name: str, like: Tensor) -> Tensor:
-    tensor = to_tensor(rows, like)
-    if tensor.ndim < 2:
-        raise InputError(f"fit: {name} must be rows (N, D), found shape {tuple(tensor.shape)}")
-    if not len(tensor):
-        raise InputError(f"fit: {name} has no rows, expected at least one")
-    return tensor
+    return others, scored

@@ -4,6 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from signal import SIGINT
 from typing import Any
@@ -13,11 +14,12 @@ from torch import Tensor, nn
 
 from plica.distributed.ranks import Agreement, current_ranks
 from plica.errors import FileFormatError, InputError, PlicaError, UnsupportedError
-from plica.learn.checkpoints import Checkpoint, describe_model, describe_rows, random_state, set_random_state
+from plica.learn.checkpoints import Checkpoint, describe_model, random_state, set_random_state
 from plica.learn.history import Epoch, FitResult, epochs_without_gain
 from plica.learn.learners import learner_settings
 from plica.learn.learners.base import Learner, Plan
-from plica.learn.scores import copy_state, first_parameter, mean_log_likelihood
+from plica.learn.scores import copy_state, first_parameter, mean_of
+from plica.learn.sources import Source
 from plica.learn.stopping import ENDING, Signals
 
 _WRITE, _STOP = 1, 256  # what processes agree on: to write a checkpoint, or to end for the signal above `_STOP`
@@ -63,8 +65,8 @@ class Run:
 
     Args:
         model: The model, which changes.
-        train: (N, D) rows to learn from, on the device of the model.
-        valid: (M, D) rows by which epochs are scored.
+        train: The rows to learn from.
+        valid: The rows by which epochs are scored; the same object if these are those that are learned from.
         settings: The settings.
         checkpoint: Where to keep what is needed to go on.
         on_batch: Called after each step with its number of rows.
@@ -77,8 +79,8 @@ class Run:
     def __init__(
         self,
         model: nn.Module,
-        train: Tensor,
-        valid: Tensor,
+        train: Source,
+        valid: Source,
         settings: Settings,
         checkpoint: Checkpoint | None,
         on_batch: Callable[[int], None],
@@ -153,7 +155,7 @@ class Run:
         start = time.perf_counter() - self._epoch_seconds
         mean = self._learn(number, start) if number else None
         seconds = self._epoch_seconds = time.perf_counter() - start
-        score = mean_log_likelihood(self._model, self._valid, self._batch, self._ranks, self._heed)
+        score = mean_of(self._model, self._valid, self._batch, self._ranks, self._heed)
         if self._valid is self._train:
             score += self._training.log_prior()  # or an epoch that overfits would be the best
         if math.isnan(score):
@@ -172,15 +174,14 @@ class Run:
         Figures stay on the device, so that no step waits for it.
         """
         self._generator.set_state(self._shuffling)
-        order = torch.randperm(len(self._train), generator=self._generator).to(self._train.device)
-        batches = torch.split(order, self._batch)
-        for chosen in batches[len(self._steps) :]:
-            rate = self._training.rate
-            mean = self._training.step(self._train[self._ranks.share(chosen)], len(chosen))
-            self._steps.append(_Step(mean, len(chosen), rate))
-            self._epoch_seconds = time.perf_counter() - start
-            self._heed()
-            self._tell(self._on_batch, len(chosen))
+        seen = len(self._steps)
+        with closing(self._train.shuffled(self._generator, self._batch, skip=seen, ranks=self._ranks)) as batches:
+            for share, rows in batches:
+                rate = self._training.rate
+                self._steps.append(_Step(self._training.step(share, rows), rows, rate))
+                self._epoch_seconds = time.perf_counter() - start
+                self._heed()
+                self._tell(self._on_batch, rows)
         self._training.end_epoch()
         return self._checked_mean(number)
 
@@ -269,8 +270,8 @@ class Run:
         return {
             "model": describe_model(self._model),
             "dtype": str(first_parameter(self._model).dtype),
-            "data": describe_rows(self._train),
-            "validation data": describe_rows(self._valid),
+            "data": self._train.description(),
+            "validation data": self._valid.description(),
             "learner": learner_settings(settings.learner),
             "seed": settings.seed,
             "epochs": settings.epochs,

@@ -1,7 +1,7 @@
 """Log-likelihoods of rows by a module, checked; its rows as tensors, and copies of its state."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from plica.arguments import integer
 from plica.backend.torch.data import as_tensor
 from plica.distributed.ranks import ALONE, Ranks
 from plica.errors import InputError, UnsupportedError
+from plica.learn.sources import HeldRows, Source, Stream, StreamedRows, is_stream
 from plica.symbolic.semirings import Semiring
 
 _SUMS = Semiring.from_name("lse-sum").algebra
@@ -19,17 +20,13 @@ _SUMS = Semiring.from_name("lse-sum").algebra
 Rows = Tensor | np.ndarray[Any, np.dtype[Any]]
 
 
-def mean_log_likelihood(
-    model: nn.Module, rows: Rows, batch: int, ranks: Ranks = ALONE, on_batch: Callable[[], None] | None = None
-) -> float:
+def mean_log_likelihood(model: nn.Module, rows: Rows | Stream, batch: int) -> float:
     """The mean log-likelihood of rows `(N, D)`, summed in float64 without gradients and in eval mode.
 
     Args:
         model: Maps rows `(B, D)` to log-likelihoods `(B, 1, 1)`.
-        rows: The rows.
-        batch: The rows that a process computes together.
-        ranks: Processes that have the same rows and call this together; each scores its share of every batch.
-        on_batch: Called after each batch, as often on all processes.
+        rows: The rows, or a stream of them such as `plica.data.NumberRows`.
+        batch: The rows that are computed together.
 
     Raises:
         InputError: There are no rows, or the model has no learned parameter or several outputs.
@@ -37,19 +34,55 @@ def mean_log_likelihood(
     """
     parameter = first_parameter(model)
     batch = integer("mean_log_likelihood", "batch", batch, least=1)
-    rows = to_tensor(rows, parameter)
-    if not rows.ndim or not len(rows):
-        raise InputError(f"mean_log_likelihood: expected rows (N, D), at least one, found shape {tuple(rows.shape)}")
-    total = torch.zeros((), dtype=torch.float64, device=parameter.device)
-    with torch.no_grad(), _evaluated(model):
-        for some in torch.split(rows, min(batch * ranks.size, len(rows))):  # torch counts sizes in 64 bits
-            share = ranks.share(some)
+    return mean_of(model, as_source(rows, parameter, "mean_log_likelihood: rows"), batch)
+
+
+def mean_of(
+    model: nn.Module, rows: Source, batch: int, ranks: Ranks = ALONE, on_batch: Callable[[], None] | None = None
+) -> float:
+    """The mean log-likelihood of rows: see `mean_log_likelihood`.
+
+    Args:
+        model: Maps rows `(B, D)` to log-likelihoods `(B, 1, 1)`.
+        rows: The rows.
+        batch: The rows that a process computes together.
+        ranks: Processes that have the same rows and call this together; each scores its share of every batch.
+        on_batch: Called after each batch, as often on all processes.
+    """
+    total = torch.zeros((), dtype=torch.float64, device=first_parameter(model).device)
+    with torch.no_grad(), _evaluated(model), closing(rows.in_order(batch * ranks.size, ranks=ranks)) as batches:
+        for share, _ in batches:
             if len(share):
                 total += log_likelihood(model, share).sum(dtype=torch.float64)
             if on_batch is not None:
                 on_batch()
     (total,) = ranks.sum([total])
     return float(total) / len(rows)
+
+
+def as_source(rows: Any, like: Tensor, name: str) -> HeldRows | StreamedRows:
+    """Rows as a training run reads them.
+
+    Args:
+        rows: `(N, D)` as an array or a tensor, or a stream.
+        like: A parameter of the model, whose device and dtype they get.
+        name: What they are in messages.
+
+    Raises:
+        InputError: There are no rows.
+        DTypeError: They are no numbers.
+    """
+    if is_stream(rows):
+        source: HeldRows | StreamedRows = StreamedRows(rows, like)
+    else:
+        tensor = to_tensor(rows, like)
+        if tensor.ndim < 2:
+            raise InputError(f"{name} must be rows (N, D), found shape {tuple(tensor.shape)}")
+        source = HeldRows(tensor)
+    if not len(source):
+        shape = (0, *source.row_shape)
+        raise InputError(f"{name} has no rows, expected rows (N, D), at least one, found shape {shape}")
+    return source
 
 
 def log_likelihood(model: nn.Module, batch: Tensor) -> Tensor:

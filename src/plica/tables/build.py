@@ -51,7 +51,7 @@ def build_circuit(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, targe
 
     Args:
         recipe: What to build.
-        data: The data set; its training rows give input layers their start.
+        data: The data set; its training rows, or a sample of them, give structures and input layers their start.
         seed: The seed of random structures.
         dtype: The dtype of weights, `float32` or `float64`.
         target: The variable that the model is to predict; None for all alike.
@@ -89,8 +89,15 @@ def _built(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, target: int 
     )
 
 
-def rows_of(recipe: Recipe, data: Dataset) -> Array:
-    """The rows that are learned from."""
+def rows_of(recipe: Recipe, data: Dataset) -> Any:
+    """The rows that are learned from: an array, or a stream where they are not held."""
+    if data.streamed is None:
+        return held_rows_of(recipe, data)
+    return data.streamed.train if recipe.holds_out else data.streamed.with_valid
+
+
+def held_rows_of(recipe: Recipe, data: Dataset) -> Array:
+    """The rows that are learned from, or a sample where they are not held."""
     return data.train if recipe.holds_out else np.concatenate([data.train, data.valid])
 
 
@@ -99,7 +106,7 @@ def _normal_mixtures(recipe: Recipe, data: Dataset, *, seed: int, dtype: str, ta
     if data.encoding is None:
         raise InputError(f"{data.name}: {NORMAL_MIXTURES} takes a table of typed columns, found rows of one kind")
     columns, described = data.encoding.modelled, describe_columns(data, dtype)
-    factory, rows = _typed_factory(data.encoding, described), rows_of(recipe, data).astype(np.float64)
+    factory, rows = _typed_factory(data.encoding, described), held_rows_of(recipe, data).astype(np.float64)
     vectors = vector_columns(data.encoding)
     if not vectors:
         raise InputError(f"{data.name}: {NORMAL_MIXTURES} needs a column of numbers, found none; choose hidden-tree")

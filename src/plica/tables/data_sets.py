@@ -1,7 +1,7 @@
 """Data sets of tables with typed columns: from files and frames, their kinds inferred, as numbers in three parts.
 
 Of a stream (`streams.py`) no cell becomes an object of Python: one pass finds the kinds of the columns, another the
-numbers.
+numbers. Of a large one training rows are not held (`large.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from plica.files.infer import ColumnRecord, infer_columns
 from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array, Batch, RowFile
 from plica.files.tables import npz_keys
-from plica.tables.files import numbers_reader, open_table
+from plica.tables.files import open_table
 
 _SHOWN = 5  # columns that a message lists
 _ROWS_AT_ONCE = 4096
@@ -94,8 +94,14 @@ def of_rows(
     for position, column_name in enumerate(names):
         if column_name in records and records[column_name]["kind"] != "ignored":
             files[0].check_can_model(position)
-    read = _read_cells if files[0].stream is None else _read_stream
-    encoding, values = read(files, names, source=source, records=records, words=words)
+    if files[0].stream is not None:
+        from plica.data import summarise
+
+        (rows,) = files
+        summary = summarise(rows.stream, words=words)
+        encoding = _encoding(summary.infer(records), words, source)
+        return _of_stream(rows.stream, encoding, summary.num_rows, name=name, seed=seed, with_test=with_test)
+    encoding, values = _read_cells(files, names, source=source, records=records, words=words)
     train, valid, test = values if len(values) > 1 else split_rows(values[0], source, seed, with_test=with_test)
     return Dataset(name, train, valid, test, None, None, encoding)
 
@@ -109,14 +115,21 @@ def _read_cells(
     return encoding, [encoding.reader(rows)(part) for rows, part in zip(files, parts, strict=True)]
 
 
-def _read_stream(
-    files: Sequence[RowFile], _names: Sequence[str], *, source: str, records: Records, words: Sequence[str]
-) -> tuple[Encoding, list[Array]]:
-    from plica.data import numbers, summarise
+def _of_stream(rows: Any, encoding: Encoding, num_rows: int, *, name: str, seed: int, with_test: bool) -> Dataset:
+    """A table of known columns from `plica.data.Rows`; its training rows are not held if it is large."""
+    from plica.data import NumberRows
+    from plica.tables.large import is_large, streamed_split
 
-    (rows,) = (file.stream for file in files)
-    encoding = _encoding(summarise(rows, words=words).infer(records), words, source)
-    return encoding, [np.concatenate([batch.numbers for batch in numbers(encoding, rows)])]
+    stream = NumberRows(rows, encoding)
+    if is_large(num_rows, stream.width):
+        train, valid, test, streamed = streamed_split(stream, num_rows, seed, with_test=with_test)
+        return Dataset(name, train, valid, test, None, None, encoding, streamed)
+    values, stop = np.empty((num_rows, stream.width)), 0
+    for part in stream.batches():
+        start, stop = stop, stop + len(part)
+        values[start:stop] = part
+    parts = split_rows(values[:stop], rows.source, seed, with_test=with_test)
+    return Dataset(name, *parts, None, None, encoding)
 
 
 def _encoding(columns: tuple[TableColumn, ...], words: Sequence[str], source: str) -> Encoding:
@@ -138,7 +151,12 @@ def read_split(rows: RowFile, encoding: Encoding, *, name: str = "table", seed: 
     Raises:
         InputError: A cell does not fit its column, or there are too few rows.
     """
-    values = numbers_reader(encoding, rows)(_whole(rows))
+    if rows.stream is not None:
+        from plica.data import NumberRows
+
+        num_rows = len(NumberRows(rows.stream, encoding))
+        return _of_stream(rows.stream, encoding, num_rows, name=name, seed=seed, with_test=False)
+    values = encoding.reader(rows)(_whole(rows))
     return Dataset(name, *split_rows(values, rows.source, seed, with_test=False), None, None, encoding)
 
 

@@ -17,8 +17,8 @@ from plica.files.infer import MOST_CATEGORIES, MOST_CODES, ColumnRecord, check_r
 from plica.files.kinds import category_of
 from plica.tables.answers import variable_of
 from plica.tables.data_sets import of_rows
-from plica.tables.frame_of import as_frame
-from plica.tables.frames import SOURCE, Frame, FrameRows
+from plica.tables.frame_of import as_rows
+from plica.tables.frames import Frame
 from plica.tables.model import Model, open_model
 from plica.tables.recipe import Recipe
 from plica.tables.table_model import TableModel
@@ -45,7 +45,8 @@ def fit(
     A random 14 percent of the rows choose the best epoch; the others are learned from.
 
     Args:
-        data: A pandas, polars or pyarrow table, a dict of columns, or an array `(N, D)`.
+        data: A pandas, polars or pyarrow table, a dict of columns, or an array `(N, D)`. Or `plica.data.Rows`, which
+            are read in batches, and not held if they are many.
         columns: The kinds of some columns by name, as in a file of `--columns`: `{"age": "real", "pet": {"kind":
             "categorical", "categories": ["cat", "dog"]}, "id": "ignored"}`. Other kinds are inferred from the cells, or
             are `categorical` where the type of the column lists its categories.
@@ -64,23 +65,24 @@ def fit(
         InputError: A cell does not fit its column, or there are too few rows.
     """
     require("torch")
-    frame, words, seed = as_frame(data), _words(missing), checked_seed("fit", seed)
+    words, seed = _words(missing), checked_seed("fit", seed)
+    rows, template = as_rows(data)
     if columns is not None and not isinstance(columns, Mapping):
         raise DTypeError(f'columns: expected kinds by name, such as {{"age": "real"}}, {found(columns)}')
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
     with in_python_words():
-        records = _of_types(frame, words) | check_records(
+        records = ({} if template is None else _of_types(template, words)) | check_records(
             {str(name).strip(): kind for name, kind in (columns or {}).items()}
         )
         table = of_rows(
-            [FrameRows(frame)], name="table", source=SOURCE, records=records, words=words, seed=seed, with_test=False
+            [rows], name="table", source=rows.source, records=records, words=words, seed=seed, with_test=False
         )
         assert table.encoding is not None, "a table has an encoding"
         names = [column.name for column in table.encoding.modelled]
         variable = None if target is None else variable_of(names, target, "target ")
         return _fitted(
-            table, frame, seed=seed, device=device, dtype=dtype, target=variable, on_epoch=on_epoch, chosen=chosen
+            table, template, seed=seed, device=device, dtype=dtype, target=variable, on_epoch=on_epoch, chosen=chosen
         )
 
 
@@ -91,7 +93,7 @@ def _words(missing: Any) -> tuple[str, ...]:
 
 def _fitted(
     data: Dataset,
-    frame: Frame,
+    frame: Frame | None,
     *,
     seed: int,
     device: str,
@@ -110,7 +112,7 @@ def _fitted(
         raise KeyboardInterrupt
     options = file_options(data, dtype, recipe, target)
     compiled.saved_with = {name: value for name, value in options.items() if name not in ("semiring", "dtype")}
-    return TableModel(Model(compiled.eval(), data.encoding, None), frame.template(), recipe, result)
+    return TableModel(Model(compiled.eval(), data.encoding, None), frame and frame.template(), recipe, result)
 
 
 def _of_types(frame: Frame, words: Sequence[str]) -> dict[str, ColumnRecord]:

@@ -10,7 +10,8 @@ import numpy as np
 
 from plica.arguments import found
 from plica.errors import DTypeError
-from plica.tables.frames import SOURCE, Frame
+from plica.files.rows.batch import RowFile, RowSource
+from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.plain_frames import ArrayFrame, ColumnsFrame
 
 _ACCEPTED = "a pandas, polars or pyarrow table, a dict of columns, or an array (N, D)"
@@ -41,6 +42,20 @@ def as_frame(data: Any) -> Frame:
         frame = library_frame(data, f"expected {_ACCEPTED}, {found(data)}")
     frame.check()
     return frame
+
+
+def as_rows(data: Any) -> tuple[RowFile, Frame | None]:
+    """Rows to learn from, and the table that they are; None for `plica.data.Rows`, which are read in batches.
+
+    Raises:
+        PlicaError: As of `as_frame`.
+    """
+    if isinstance(data, RowSource):
+        from plica.tables.streams import StreamFile
+
+        return StreamFile(data), None  # type: ignore[arg-type]  # the only rows that are no file
+    frame = as_frame(data)
+    return FrameRows(frame), frame
 
 
 def drawn_frame(names: Sequence[str]) -> Frame:

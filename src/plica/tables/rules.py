@@ -179,7 +179,7 @@ def tables_of_numbers(question: Question) -> tuple[Recipe, ...]:
     if data.encoding is None or not question.may_be(NORMAL_MIXTURES):
         return ()
     numbers = len(vector_columns(data.encoding))
-    rows = len(data.train) + len(data.valid)
+    rows = data.num_train + len(data.valid)
     if not is_asked_for and (not numbers or question.gives(*_ABOUT_TREES)):
         return ()
     mixtures = Recipe(
@@ -223,7 +223,7 @@ def columns_of_states(question: Question) -> tuple[Recipe, ...]:
         has_states = all(column.categories for column in data.encoding.modelled)
     if not has_states or not question.may_be(HIDDEN_TREE) or question.gives("layer"):
         return ()
-    rows, columns = len(data.train), data.num_variables
+    rows, columns = data.num_train, data.num_variables
     rule = Recipe(structure=HIDDEN_TREE, start="data", units=8, learning_rate=0.1, batch=50)
     if rows < 2 * columns:
         rule = replace(rule, epochs=8, pseudocount=1.0)
@@ -246,7 +246,7 @@ def _averaged(question: Question, recipe: Recipe, count: int) -> Recipe:
     It is one model where a column is to be predicted, where the user chose the states or the learner, and of large
     tables.
     """
-    is_large = question.data.train.size > _MOST_CELLS_OF_AVERAGES
+    is_large = question.data.num_train * question.data.num_variables > _MOST_CELLS_OF_AVERAGES
     if is_large:
         recipe = replace(recipe, epochs=min(recipe.epochs, _EPOCHS_OF_LARGE_TABLES))
     if is_large or question.target is not None or question.gives("units", "learner"):

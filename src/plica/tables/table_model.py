@@ -24,7 +24,7 @@ from plica.files.rows.batch import Array
 from plica.forks import cached_property
 from plica.tables import answers
 from plica.tables.answers import ComparableScore, as_array, batch_seed
-from plica.tables.frame_of import as_frame, drawn_frame
+from plica.tables.frame_of import as_frame, as_rows, drawn_frame
 from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.layout import Layout
 from plica.tables.model import Model
@@ -271,7 +271,8 @@ class TableModel:
         """Go on learning from further rows, in place, from the weights that are there.
 
         Args:
-            rows: A table; a random 14 percent of its rows choose the best epoch, if those of the recipe did.
+            rows: A table, or `plica.data.Rows`; a random 14 percent of its rows choose the best epoch, if those of the
+                recipe did.
             epochs: The most passes; by default those of the recipe.
             seed: The seed of the split and the shuffling.
 
@@ -283,7 +284,7 @@ class TableModel:
         from plica.tables.recipe import Recipe
 
         seed = checked_seed("update", seed)
-        table, encoding = FrameRows(as_frame(rows)), self._model.encoding
+        (table, _), encoding = as_rows(rows), self._model.encoding
         if encoding is None:
             raise InputError("the model has no kinds of columns; train a model of images with plica.learn.fit")
         with in_python_words():

@@ -51,7 +51,8 @@ def decide(
 
     In a trial a recipe that holds out rows learns for two epochs, of an average its first model alone, and its score is
     that of the validation rows. One that learns all rows does so for ten epochs without a part of their known cells,
-    and is scored by these; of more than 2,000 rows it takes as many, drawn at random.
+    and is scored by these; of more than 2,000 rows it takes as many, drawn at random. Of rows that are not held, trials
+    learn from the sample.
 
     Args:
         data: The data set.
@@ -66,6 +67,7 @@ def decide(
         KeyboardInterrupt: A trial was interrupted.
     """
     recipes = candidates(data, target=target, **chosen)
+    data = replace(data, streamed=None)
     best, best_score, best_widening = recipes[0], -math.inf, recipes[0].widening
     for recipe in recipes if len(recipes) > 1 else ():
         most = _TRIAL_EPOCHS if recipe.holds_out else _TRIAL_EPOCHS_OF_CELLS

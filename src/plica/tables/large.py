@@ -1,0 +1,83 @@
+"""Data sets of more rows than are held: training rows stay where they lie, and other rows are a bounded sample.
+
+A hash of its place says whether a row is for test, for validation or for training (`plica.data.number_rows`). Test and
+validation rows are held, and so is a sample of the training rows, by which recipe and structure are chosen.
+
+| held | rows |
+|---|---|
+| all, of tables up to 2^23 cells (64 MiB) or 10,000 rows | all |
+| test rows, validation rows | 14 percent each, at most 2^20 cells and 50,000 rows, about |
+| a sample of the training rows | at most 2^21 cells and 100,000 rows, about |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import closing
+
+import numpy as np
+
+from plica.data import NumberRows, numbers
+from plica.data.number_rows import Contents, Part, uniform
+from plica.files.datasets import HELD_OUT, Streamed
+from plica.files.rows.batch import Array
+
+_MOST_HELD_CELLS, _MOST_HELD_ROWS = 1 << 23, 10_000
+_HELD_OUT_CELLS, _HELD_OUT_ROWS = 1 << 20, 50_000
+_SAMPLE_CELLS, _SAMPLE_ROWS = 1 << 21, 100_000
+_LEAST_ROWS = 100  # of a part, of rows of many cells
+
+
+def is_large(num_rows: int, width: int) -> bool:
+    """Whether rows are too many to be held."""
+    return num_rows > _MOST_HELD_ROWS and num_rows * width > _MOST_HELD_CELLS
+
+
+def streamed_split(
+    rows: NumberRows, num_rows: int, seed: int, *, with_test: bool
+) -> tuple[Array, Array, Array, Streamed]:
+    """A sample of the training rows, the validation and test rows, and all training rows as streams, by one pass.
+
+    Args:
+        rows: The rows.
+        num_rows: Their number.
+        seed: The seed of the split.
+        with_test: Whether there are test rows.
+
+    Raises:
+        PlicaError: See `plica.data.numbers`.
+    """
+    held_out = min(HELD_OUT, _rows(_HELD_OUT_ROWS, _HELD_OUT_CELLS, rows.width) / num_rows)
+    first_valid = held_out if with_test else 0.0
+    first_train = first_valid + held_out
+    end = min(1.0, first_train + _rows(_SAMPLE_ROWS, _SAMPLE_CELLS, rows.width) / num_rows)
+    starts = np.asarray([0.0, first_valid, first_train, end])  # of test, validation, sampled and other rows
+    held: list[list[Array]] = [[], [], []]
+    counts, known, digest = np.zeros(4, np.int64), np.zeros((4, rows.width), np.int64), hashlib.sha256()
+    with closing(numbers(rows.encoding, rows.rows)) as batches:
+        for batch in batches:
+            part_of = np.searchsorted(starts, uniform(batch, seed), side="right") - 1
+            values = np.ascontiguousarray(batch.numbers)
+            digest.update(values.data)
+            is_known = ~np.isnan(values)
+            for part in range(len(starts)):
+                chosen = np.flatnonzero(part_of == part)
+                counts[part] += len(chosen)
+                known[part] += is_known[chosen].sum(axis=0)
+                if part < len(held):
+                    held[part].append(values[chosen])
+    test, valid, sample = (np.concatenate(arrays) for arrays in held)
+    held.clear()
+    for values in (test, valid, sample):
+        np.random.default_rng(seed).shuffle(values)
+
+    def stream(first: int) -> NumberRows:
+        contents = Contents(int(counts[first:].sum()), known[first:].sum(axis=0), digest.hexdigest()[:16])
+        return rows.part(Part(seed, float(starts[first]), 1.0), contents)
+
+    return sample, valid, test, Streamed(stream(2), stream(1))
+
+
+def _rows(most: int, most_cells: int, width: int) -> int:
+    """How many rows are held of a part."""
+    return min(most, max(_LEAST_ROWS, most_cells // width))
