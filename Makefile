@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format bench gpu clean
+.PHONY: help setup demo test test-all check format explorer bench gpu clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -30,8 +30,8 @@ test: $(STAMP) ## run the test suite
 	@$(BIN)/python -m compileall -q src # once, not in each of the processes that tests start
 	$(BIN)/python -m pytest
 
-test-all: $(STAMP) ## run the test suite with the full product of layers, semirings, flags and sizes
-	$(BIN)/python -m pytest -m 'full or not full'
+test-all: $(STAMP) ## run the test suite with the full product of layers, semirings, flags and sizes, and in a browser
+	$(BIN)/python -m pytest -m 'full or browser or not full'
 
 check: $(STAMP) ## check format, lint and types
 	$(BIN)/ruff format --check .
@@ -41,6 +41,9 @@ check: $(STAMP) ## check format, lint and types
 format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+explorer: ## build the script of plica explore from the folder explorer; needs node and npm
+	cd explorer && npm ci --ignore-scripts --no-audit --no-fund && npx tsc --noEmit && node build.mjs
 
 bench: $(STAMP) ## run the benchmarks (minutes)
 	$(BIN)/python -m benchmarks.run
