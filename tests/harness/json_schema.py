@@ -29,8 +29,8 @@ def problems(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any] | No
         if keyword == "$ref":
             found += problems(value, root["$defs"][wanted.removeprefix("#/$defs/")], root, at)
         elif keyword == "anyOf":
-            several = [problems(value, option, root, at) for option in wanted]
-            found += min(several, key=lambda lines: len(lines)) if all(several) else []
+            several: list[list[str]] = [problems(value, option, root, at) for option in wanted]
+            found += sorted(several, key=len)[0] if all(several) else []
         elif keyword == "const":
             found += [] if value == wanted else [f"{at}: expected {wanted!r}, found {value!r}"]
         elif keyword == "type":
