@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format package bench gpu clean
+.PHONY: help setup demo test test-all check format package explorer bench gpu clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -34,8 +34,8 @@ test: $(STAMP) ## run the test suite
 	@$(BIN)/python -m compileall -q src # once, not in each of the processes that tests start
 	$(BIN)/python -m pytest
 
-test-all: $(STAMP) ## run the test suite with the full product of layers, semirings, flags and sizes
-	$(BIN)/python -m pytest -m 'full or not full'
+test-all: $(STAMP) ## run the test suite with the full product of layers, semirings, flags and sizes, and in a browser
+	$(BIN)/python -m pytest -m 'full or browser or not full'
 
 check: $(STAMP) ## check format, lint and types
 	$(BIN)/ruff format --check .
@@ -50,6 +50,10 @@ package: $(STAMP) ## build wheel and sdist in dist/, and check them
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
+
+
+explorer: ## build the script of plica explore from the folder explorer; needs node and npm
+	cd explorer && npm ci --ignore-scripts --no-audit --no-fund && npx tsc --noEmit && node build.mjs
 
 bench: $(STAMP) ## run the benchmarks (minutes)
 	$(BIN)/python -m benchmarks.run

@@ -15,7 +15,7 @@ gc.disable()  # what is collected is a million objects that stay: nobody looks t
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    is_default = config.getoption("markexpr") == "not full"
+    is_default = config.getoption("markexpr") == "not full and not browser"
     hypothesis.settings.load_profile("plica default" if is_default else "plica full")
 
 

@@ -51,6 +51,7 @@ LEVELS = {
     "pipeline": 10,
     "queries": 10,
     "utils": 10,
+    "explore": 10,  # the page that shows circuits and Programs
     "tables": 11,
     "bench": 12,
     "cli": 13,

@@ -5,6 +5,7 @@ import click
 from plica.cli.bench import bench
 from plica.cli.complete import complete
 from plica.cli.doctor import doctor
+from plica.cli.explore import explore
 from plica.cli.export import export
 from plica.cli.inspect import inspect
 from plica.cli.predict import predict
@@ -22,6 +23,7 @@ Examples:
   plica train digits --out runs/demo
   plica train table.csv --input gaussian --out runs/table
   plica show runs/demo/model.plica --stage program
+  plica explore runs/demo/model.plica
   plica train table.csv --columns auto --out runs/table
   plica complete runs/table/model.plica holes.csv -o filled.csv
   plica predict runs/table/model.plica holes.csv --column age --quantiles .05,.5,.95 -o ages.csv
@@ -41,5 +43,5 @@ def main() -> None:
     """
 
 
-for command in (train, show, score, marginal, complete, sample, predict, export, run, inspect, bench, doctor):
+for command in (train, show, score, marginal, complete, sample, predict, export, run, inspect, bench, explore, doctor):
     main.add_command(verbose(command))

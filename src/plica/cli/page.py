@@ -10,6 +10,8 @@ import numpy as np
 
 from plica.draw.curves import draw_curves
 from plica.draw.page import Page
+from plica.explore.page import fragment
+from plica.explore.record import explore_record
 from plica.files.datasets import Dataset
 
 if TYPE_CHECKING:
@@ -29,12 +31,14 @@ class Compiled:
         explained: The list of fused and folded layers, as text.
         times: Each part of the Program with the seconds that it takes for `rows` rows.
         rows: The number of rows.
+        record: What the explorer shows.
     """
 
     program: str
     explained: str
     times: tuple[tuple[str, float], ...]
     rows: int
+    record: Mapping[str, Any]
 
 
 def describe_compiled(model: "TorchCircuit", data: Dataset) -> Compiled:
@@ -45,14 +49,22 @@ def describe_compiled(model: "TorchCircuit", data: Dataset) -> Compiled:
 
     rows = np.resize(data.test, (_ROWS, data.num_variables))
     times = profile(model, torch.from_numpy(rows).to(model.leaves.device))
-    return Compiled(str(model.program), model.explain(), tuple((part.name, part.seconds) for part in times), _ROWS)
+    record = explore_record(
+        model,
+        title=data.name,
+        names=None if data.encoding is None else [column.name for column in data.encoding.modelled],
+        image_shape=data.shape,
+        seconds={part.name: part.seconds for part in times},
+    )
+    parts = tuple((part.name, part.seconds) for part in times)
+    return Compiled(str(model.program), model.explain(), parts, _ROWS, record)
 
 
 def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Compiled) -> str:
     """The page, from the report and the pictures that lie in a folder.
 
     Args:
-        folder: Has `samples.png`, `circuit.svg` and, of images, `inpainting.png`.
+        folder: Has `samples.png` and, of images, `inpainting.png`.
         report: The content of `report.json`.
         data: The data set.
         compiled: The texts and times of the compiled circuit.
@@ -95,7 +107,8 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
         page.paragraph("The lower half of test images is hidden and filled in from the upper half.")
         page.picture(folder / "inpainting.png", "images filled in")
     page.section("The circuit")
-    page.drawing(folder / "circuit.svg", zoom=True)
+    page.paragraph("A click on a layer, or Enter, shows what it is; the wheel zooms, dragging moves.")
+    page.part(fragment(compiled.record, theme="light"))
     page.section("Where the time goes")
     total = sum(seconds for _, seconds in compiled.times)
     page.paragraph(

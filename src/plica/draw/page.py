@@ -22,39 +22,6 @@ th { color: #6b7480; font-weight: 500; border-bottom: 1px solid #d5dae0; }
 td.bar { width: 14rem; } td.bar div { background: #2f6f9f; height: 10px; margin-top: 6px; }
 pre { background: #f5f6f8; padding: .8rem; overflow: auto; max-height: 30rem; font-size: 12.5px; }
 img { max-width: 100%; max-height: 46rem; }
-.zoom { border: 1px solid #d5dae0; overflow: hidden; height: 34rem; cursor: grab; user-select: none; }
-.zoom svg { width: 100%; height: 100%; touch-action: none; } .hint { color: #6b7480; font-size: 13px; }
-"""
-
-# The wheel zooms around the pointer, dragging moves, a double click shows all.
-_SCRIPT = """
-for (const svg of document.querySelectorAll('.zoom svg')) {
-  const all = svg.viewBox.baseVal, home = [all.x, all.y, all.width, all.height];
-  const at = (event) => {
-    const point = new DOMPoint(event.clientX, event.clientY);
-    return point.matrixTransform(svg.getScreenCTM().inverse());
-  };
-  svg.addEventListener('wheel', (event) => {
-    event.preventDefault();
-    const notches = event.deltaY / (event.deltaMode ? 1 : 100);  // lines, or pixels; touchpads send parts of a notch
-    const point = at(event), factor = 1.25 ** Math.max(-1, Math.min(1, notches)), box = svg.viewBox.baseVal;
-    svg.setAttribute('viewBox', [point.x + (box.x - point.x) * factor, point.y + (box.y - point.y) * factor,
-      box.width * factor, box.height * factor].join(' '));
-  }, {passive: false});
-  let held = null;
-  svg.addEventListener('pointerdown', (event) => {
-    if (event.button) return;
-    held = at(event);
-    svg.setPointerCapture(event.pointerId);
-  });
-  svg.addEventListener('lostpointercapture', () => { held = null; });  // let go of, or called off
-  svg.addEventListener('pointermove', (event) => {
-    if (!held) return;
-    const point = at(event), box = svg.viewBox.baseVal;
-    svg.setAttribute('viewBox', [box.x + held.x - point.x, box.y + held.y - point.y, box.width, box.height].join(' '));
-  });
-  svg.addEventListener('dblclick', () => svg.setAttribute('viewBox', home.join(' ')));
-}
 """
 
 
@@ -99,16 +66,17 @@ class Page:
         data = base64.b64encode(path.read_bytes()).decode("ascii")
         self._parts.append(f'<img alt="{escape(description)}" src="data:image/png;base64,{data}">')
 
-    def drawing(self, path: Path, *, zoom: bool = False) -> None:
-        """Add an SVG file; with `zoom`, readers can zoom and move it."""
+    def part(self, html: str) -> None:
+        """Add HTML as it is."""
+        self._parts.append(html)
+
+    def drawing(self, path: Path) -> None:
+        """Add an SVG file."""
         text = path.read_text(encoding="utf-8")
         text = text[text.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
         text = re.sub(r'\s(xmlns(:\w+)?|version)="[^"]*"', "", text)  # XML namespaces, which HTML does not need
         text = text.replace("xlink:href", "href")
-        if zoom:
-            hint = '<p class="hint">The wheel zooms, dragging moves, a double click shows all.</p>'
-            text = f'<div class="zoom">{text}</div>{hint}'
         self._parts.append(text)
 
     def text(self) -> str:
@@ -116,7 +84,5 @@ class Page:
         title = escape(self._title)
         return (
             f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>\n"
-            + "\n".join(self._parts)
-            + f"\n<script>{_SCRIPT}</script></body></html>\n"
+            f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>\n" + "\n".join(self._parts) + "\n</body></html>\n"
         )

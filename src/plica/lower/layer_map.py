@@ -90,7 +90,11 @@ class LayerMap:
 
     def is_node(self, layer: Layer) -> bool:
         """Whether a layer is one of the circuit as it was described, and not only held by one."""
-        return layer in self.circuit.layers_inputs
+        return layer in self._nodes
+
+    @cached_property
+    def _nodes(self) -> frozenset[Layer]:
+        return frozenset(self.circuit.layers)
 
     @cached_property
     def _sources(self) -> dict[Layer, dict[Layer, Roles]]:

@@ -20,6 +20,7 @@ from plica.errors import DTypeError, GraphError, InputError, ShapeError, Structu
 from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
+from plica.symbolic.display import notebook_html
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import CircuitBlock, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.layers.base import check_layer
@@ -461,6 +462,10 @@ class Circuit:
                     f"{self.layer_name(first)} and {layer.num_output_units} in {self.layer_name(layer)}; "
                     "put a SumLayer on one of them"
                 )
+
+    def _repr_html_(self) -> str:
+        """The explorer of the circuit, for notebooks."""
+        return notebook_html(self)
 
     def __repr__(self) -> str:
         return (

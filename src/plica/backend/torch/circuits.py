@@ -32,6 +32,7 @@ from plica.lower.queries.methods import QueryMethods
 from plica.lower.queries.score import Lowered
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit, StructuralProperties
+from plica.symbolic.display import notebook_html
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
@@ -335,6 +336,10 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
     def constant_report(self) -> FoldReport:
         """Which values of `program` that depend on tensors alone eval mode caches, and why."""
         return self.constants.report(self._usual_key, self.program)
+
+    def _repr_html_(self) -> str:
+        """The explorer of the circuit, for notebooks."""
+        return notebook_html(self)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""

@@ -92,6 +92,18 @@ def profile(circuit: TorchCircuit, x: Tensor, *, rounds: int = 7) -> tuple[PartT
     return tuple(PartTime(name, seconds) for name, seconds in least.items())
 
 
+def code_parts(code: str) -> dict[str, list[str]]:
+    """The lines of emitted code, by the names of the parts that `profile` times; a part may come in several pieces."""
+    parts: dict[str, list[str]] = {}
+    name = _START
+    for line in code.splitlines():
+        match = _PLACE.match(line)
+        name = match[2] if match else name
+        if not match:
+            parts.setdefault(name, []).append(line)
+    return parts
+
+
 def _marked(code: str) -> str:
     """Emitted code that tells the clock where each part begins."""
     lines = []

@@ -31,6 +31,13 @@ from plica.symbolic.layers import (
 )
 from plica.symbolic.scope import Scope
 
+_KINDS = {InputLayer: "input", ProductLayer: "product", FusedLayer: "fused", InnerLayer: "sum"}
+
+
+def layer_kind(layer: Layer) -> str:
+    """`input`, `product`, `sum`, or `fused` for what the optimizer makes of sums (and the products below them)."""
+    return next(kind for base, kind in _KINDS.items() if isinstance(layer, base))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldedLayer:
@@ -66,9 +73,8 @@ class FoldedLayer:
 
     @property
     def kind(self) -> str:
-        """`input`, `product`, `sum`, or `fused` for what the optimizer makes of sums (and the products below them)."""
-        kinds = {InputLayer: "input", ProductLayer: "product", FusedLayer: "fused", InnerLayer: "sum"}
-        return next(kind for base, kind in kinds.items() if isinstance(self.representative, base))
+        """The `layer_kind` of the layers."""
+        return layer_kind(self.representative)
 
     @property
     def num_folds(self) -> int:

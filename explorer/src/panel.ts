@@ -1,0 +1,250 @@
+// The panel beside the canvas: what is known of the selected node, or of the whole circuit or Program.
+
+import { h } from "./dom";
+import { variableName, type Graph } from "./model";
+import type { Explored, Row, Tensor } from "./record";
+
+export interface Actions {
+  select: (node: number) => void;
+  enter: (stage: number) => void;
+  group: (group: number) => void;
+}
+
+const MOST = 24; // of links and names that are listed at once
+
+export function nodePanel(graph: Graph, node: number, row: Row | null, actions: Actions): HTMLElement {
+  const { record, stage } = graph;
+  const panel = h("div", {}, h("h2", {}, h("span", { class: `badge ${graph.role(node)}` }), graph.name(node)));
+  if (stage.equation) {
+    equationPart(panel, graph, node, actions);
+    return panel;
+  }
+  panel.append(
+    facts([
+      ["units", String(stage.units![node])],
+      ["settings", record.texts[stage.settings![node]]],
+      ["reads", links(graph, [...new Set(stage.inputs[node])], actions)],
+      ["read by", links(graph, graph.readers[node], actions)],
+      ["output", stage.outputs.includes(node) ? "yes" : ""],
+    ]),
+    section("Scope", scopeOf(graph, node, row)),
+  );
+  if (row && !graph.isFolded && graph.number === 0) panel.append(section("This row", rowPart(row, node)));
+  const parameters = stage.parameters?.[node] ?? [];
+  if (parameters.length) panel.append(section("Parameters", ...parameters.map((parameter) => parameterPart(record, parameter))));
+  const groups = graph.groups(node);
+  if (record.groups) {
+    if (graph.isFolded) panel.append(section("Members", membersPart(record, node, stage.sizes![node])));
+    else panel.append(section("Folded", foldPart(record, graph, node, actions)));
+    for (const group of groups) groupPart(panel, record, group);
+  }
+  return panel;
+}
+
+export function wholePanel(record: Explored, graph: Graph, actions: Actions): HTMLElement {
+  const panel = h("div", {}, h("h2", {}, record.subject === "circuit" ? "The whole circuit" : "The whole Program"));
+  const kinds = stageKinds(graph);
+  panel.append(
+    facts([
+      ["stage", graph.stage.name],
+      [record.subject === "circuit" ? (graph.isFolded ? "groups" : "layers") : "equations", graph.size.toLocaleString("en")],
+      ...(record.variables ? [["variables", record.variables.count.toLocaleString("en")] as [string, string]] : []),
+      ...(graph.stage.arguments ? [["arguments", graph.stage.arguments.slice(0, MOST).join("  ")] as [string, string]] : []),
+    ]),
+    h("ul", { class: "legend" }, ...kinds.map(([kind, role, count]) => h("li", {}, h("span", { class: `badge ${role}` }), `${count.toLocaleString("en")} ${kind}`))),
+  );
+  if (record.groups?.some((group) => group.seconds !== null)) panel.append(section("Where the time goes", timesPart(record, actions)));
+  if (record.rows_note) panel.append(h("p", { class: "quiet" }, `No most probable states: ${record.rows_note}`));
+  panel.append(section(record.subject === "circuit" ? "What the compiler says" : "As text", code([record.text])));
+  return panel;
+}
+
+function stageKinds(graph: Graph): [string, string, number][] {
+  const counts = new Map<number, number>();
+  graph.stage.kind.forEach((kind) => counts.set(kind, (counts.get(kind) ?? 0) + 1));
+  return graph.stage.kinds.map(([name, role], kind) => [name, role, counts.get(kind) ?? 0]);
+}
+
+function equationPart(panel: HTMLElement, graph: Graph, node: number, actions: Actions): void {
+  const { record, stage } = graph;
+  const kept = stage.kept?.[node];
+  const bodies = stage.nested?.[node] ?? [];
+  panel.append(
+    section("Equation", code([record.texts[stage.equation![node]]])),
+    facts([
+      ["reads", links(graph, stage.inputs[node], actions)],
+      ["read by", links(graph, graph.readers[node], actions)],
+      ["from", record.texts[stage.source![node]]],
+      ["constant", kept === null || kept === undefined ? "" : record.texts[kept]],
+      ["result", stage.outputs.includes(node) ? "yes" : ""],
+    ]),
+  );
+  if (bodies.length)
+    panel.append(
+      section("Nested bodies", ...bodies.map((body) => h("button", { type: "button", class: "wide", click: () => actions.enter(body) }, `open ${record.stages[body].name}, ${record.stages[body].kind.length} equations`))),
+    );
+}
+
+function scopeOf(graph: Graph, node: number, row: Row | null): HTMLElement {
+  const { record } = graph;
+  const variables = graph.variables(node);
+  const text = `${variables.length.toLocaleString("en")} of ${record.variables!.count.toLocaleString("en")} variables`;
+  if (record.variables!.image) return h("div", { class: "scope" }, pixels(record, variables, row), h("p", {}, text));
+  const names = variables.slice(0, MOST).map((variable) => {
+    const value = row ? cell(row, variable) : "";
+    return h("span", { class: "chip" }, variableName(record, variable), value ? h("b", {}, ` ${value}`) : null);
+  });
+  const more = variables.length - names.length;
+  return h("div", {}, h("p", { class: "chips" }, ...names, more > 0 ? `and ${more.toLocaleString("en")} more` : null), h("p", { class: "quiet" }, text));
+}
+
+function cell(row: Row, variable: number): string {
+  const isGiven = row.x[variable] !== null;
+  const value = row.x[variable] ?? row.completed?.[variable] ?? null;
+  if (value === null) return "missing";
+  return `${row.cells?.[variable] ?? number(value)}${isGiven ? "" : " (most probable)"}`;
+}
+
+/** The image with the pixels of a scope lit; with a row, its values, where those that were missing are filled in. */
+function pixels(record: Explored, variables: number[], row: Row | null): HTMLCanvasElement {
+  const [, height, width] = record.variables!.image!;
+  const canvas = h("canvas", { role: "img", "aria-label": `${variables.length} pixels of the image` });
+  [canvas.width, canvas.height] = [width, height];
+  canvas.style.aspectRatio = `${width} / ${height}`;
+  const context = canvas.getContext("2d")!;
+  const values = row ? Array.from({ length: height * width }, (_, v) => row.x[v] ?? row.completed?.[v] ?? null) : null;
+  const largest = Math.max(...(values?.map((value) => value ?? 0) ?? [1]), 1e-9);
+  const lit = new Set(variables.map((variable) => variable % (height * width)));
+  const [on, off] = ["lit", "unlit"].map((name) => getComputedStyle(document.querySelector(".plica-explorer")!).getPropertyValue(`--${name}`).trim());
+  for (let v = 0; v < height * width; v++) {
+    context.globalAlpha = 1;
+    context.fillStyle = lit.has(v) ? on : off;
+    if (values && values[v] !== null) context.globalAlpha = 0.12 + 0.88 * Math.max(0, values[v]! / largest);
+    context.fillRect(v % width, Math.floor(v / width), 1, 1);
+  }
+  return canvas;
+}
+
+function rowPart(row: Row, node: number): HTMLElement {
+  const values = row.values[node];
+  if (!values) return h("p", {}, "No output depends on this layer.");
+  const reached = row.units?.[node] ?? -1;
+  const finite = values.filter((value): value is number => value !== null);
+  const [low, high] = [Math.min(...finite), Math.max(...finite)];
+  const list = h("ol", { class: "units", start: "0", tabindex: "0", "aria-label": "values of the units" });
+  values.forEach((value, unit) => {
+    const share = value === null ? 0 : high > low ? 0.06 + (0.94 * (value - low)) / (high - low) : 1;
+    list.append(
+      h("li", unit === reached ? { class: "reached" } : {}, h("span", { class: "bar", style: `--share:${share.toFixed(3)}` }), h("span", {}, value === null ? "−∞" : number(value))),
+    );
+  });
+  const states = !row.units ? "" : reached < 0 ? "The most probable states do not reach this layer." : `The most probable states reach it at unit ${reached}.`;
+  return h("div", {}, h("p", {}, "The value of each unit on the way up. ", states), list);
+}
+
+function parameterPart(record: Explored, [name, text, tensors]: [string, number, number[]]): HTMLElement {
+  const part = h("div", { class: "parameter" }, h("h4", {}, name), h("p", { class: "quiet" }, record.texts[text]));
+  for (const index of tensors) {
+    const tensor = record.tensors![index];
+    part.append(
+      h("p", {}, h("code", {}, tensor.key), ` ${tensor.shape.join(" × ")}${tensor.learnable ? "" : ", fixed"}`),
+      ...(tensor.counts ? [histogram(tensor), h("p", { class: "quiet" }, `mean ${number(tensor.mean!)}, deviation ${number(tensor.deviation!)}`)] : []),
+    );
+  }
+  return part;
+}
+
+function histogram(tensor: Tensor): HTMLElement {
+  const most = Math.max(...tensor.counts!);
+  const [low, high] = tensor.range!;
+  const width = (high - low) / tensor.counts!.length;
+  const bars = tensor.counts!.map((count, i) =>
+    h("span", { style: `height:${((100 * count) / most).toFixed(1)}%`, title: `${count} from ${number(low + i * width)} to ${number(low + (i + 1) * width)}` }),
+  );
+  const label = `histogram of ${tensor.key}, from ${number(low)} to ${number(high)}`;
+  return h("div", { class: "histogram" }, h("div", { class: "bars", role: "img", "aria-label": label }, ...bars), h("div", { class: "ends" }, h("span", {}, number(low)), h("span", {}, number(high))));
+}
+
+function foldPart(record: Explored, graph: Graph, node: number, actions: Actions): HTMLElement {
+  const sizes = record.stages[2].sizes!;
+  const part = h("div", {});
+  for (const [group, fold] of graph.folds(node))
+    part.append(
+      h("p", { class: "fold" }, `fold ${fold} of ${sizes[group]} in `, h("button", { type: "button", click: () => actions.group(group) }, `group ${group}`), sizes[group] > 1 ? "; its members are ringed" : ""),
+    );
+  if (!graph.folds(node).length) part.append(h("p", {}, "No output depends on it, so that nothing computes it."));
+  const rules = [...new Set(graph.stage.rules?.[node] ?? [])];
+  if (rules.length) part.append(h("ul", { class: "rules" }, ...rules.map((rule) => h("li", {}, record.texts[rule]))));
+  else if (graph.stage.rules) part.append(h("p", { class: "quiet" }, "rewritten by no rule"));
+  return part;
+}
+
+function membersPart(record: Explored, group: number, size: number): HTMLElement {
+  const described = record.stages[0];
+  const names: string[] = [];
+  described.folds!.forEach((folds, layer) => {
+    for (let i = 0; i < folds.length; i += 2) if (folds[i] === group) names.push(`${described.kinds[described.kind[layer]][0]} ${layer}`);
+  });
+  const unique = [...new Set(names)];
+  const more = unique.length - MOST;
+  return h("p", {}, `${size} fold${size === 1 ? "" : "s"} of the layers ${unique.slice(0, MOST).join(", ")}${more > 0 ? ` and ${more.toLocaleString("en")} more` : ""}`);
+}
+
+function groupPart(panel: HTMLElement, record: Explored, number_: number): void {
+  const group = record.groups![number_];
+  if (group.seconds !== null) panel.append(section("Share of the time", shareBar(record, group.seconds)));
+  const count = group.equations.length;
+  panel.append(section(`Equations of group ${number_}`, count ? code(group.equations) : h("p", {}, "none, it is simplified away")));
+  if (group.code.length) panel.append(section("Generated lines", code(group.code)));
+}
+
+function totalSeconds(record: Explored): number {
+  return Object.values(record.seconds ?? {}).reduce((sum, seconds) => sum + seconds, 0);
+}
+
+function shareBar(record: Explored, seconds: number): HTMLElement {
+  const share = seconds / Math.max(totalSeconds(record), 1e-12);
+  return h("div", { class: "share" }, h("span", { class: "bar", style: `--share:${share.toFixed(4)}` }), h("span", {}, `${(100 * share).toFixed(1)} %, ${time(seconds)}`));
+}
+
+function timesPart(record: Explored, actions: Actions): HTMLElement {
+  const table = h("div", { class: "times" });
+  const groups = record.groups!.reduce((sum, group) => sum + (group.seconds ?? 0), 0);
+  const beside = totalSeconds(record) - groups;
+  record.groups!.forEach((group, number_) => {
+    if (group.seconds === null) return;
+    table.append(h("button", { type: "button", click: () => actions.group(number_) }, `group ${number_}`), shareBar(record, group.seconds));
+  });
+  table.append(h("span", {}, "beside"), shareBar(record, beside));
+  return table;
+}
+
+function links(graph: Graph, nodes: number[], actions: Actions): HTMLElement | string {
+  if (!nodes.length) return "";
+  const shown = nodes.slice(0, MOST).map((node) => h("button", { type: "button", click: () => actions.select(node) }, graph.name(node)));
+  const more = nodes.length - shown.length;
+  return h("span", { class: "links" }, ...shown, more > 0 ? `and ${more.toLocaleString("en")} more` : null);
+}
+
+function facts(rows: [string, string | HTMLElement][]): HTMLElement {
+  const known = rows.filter(([, value]) => value !== "");
+  return h("dl", {}, ...known.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+function section(title: string, ...content: (HTMLElement | string)[]): HTMLElement {
+  return h("section", {}, h("h3", {}, title), ...content);
+}
+
+function code(lines: string[]): HTMLElement {
+  return h("pre", { tabindex: "0" }, lines.join("\n"));
+}
+
+export function number(value: number): string {
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
+  return String(Number(value.toPrecision(5)));
+}
+
+function time(seconds: number): string {
+  return seconds < 1e-3 ? `${(1e6 * seconds).toFixed(0)} µs` : `${(1e3 * seconds).toFixed(2)} ms`;
+}
+
