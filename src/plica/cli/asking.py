@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from plica.cli.signals import leaving_at_once
+from plica.files.rows.write import check_can_write
+from plica.paths import check_is_other
 from plica.tables.files import open_table
 from plica.tables.reading import Unknown, read_batches
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from plica.files.rows import Batch, RowFile
     from plica.tables.model import Model
+    from plica.tables.questions import Question
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -96,6 +99,28 @@ def reading(
     warning = counted.message("--unknown error")
     if warning is not None:
         click.echo(f"plica: warning: {warning}", err=True)
+
+
+def write_answers(question: "Question", model: Path, data: Path, out: Path, device: str, **options: Any) -> None:
+    """Ask a model about each row of a file, and write the answers.
+
+    Args:
+        question: What is asked.
+        model: The file of the model.
+        data: The file that is read.
+        out: The file that is written; it appears once all is written.
+        device: Where to compute.
+        options: The other arguments of `reading`.
+    """
+    check_can_write(out)
+    check_is_other(out, model, data)
+    loaded = load(model, device)
+    answers = question.answers(loaded)
+    with reading(loaded, data, unread=answers.unread, **options) as (rows, batches):
+        written = answers.written(rows, data, out)
+        with written.writing(out) as write:
+            for number, (batch, x) in enumerate(batches):
+                write(written.rows(number, batch, x))
 
 
 def bar(total: int | None, *, quiet: bool) -> Any:

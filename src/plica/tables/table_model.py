@@ -206,10 +206,13 @@ class TableModel:
         table = FrameRows(frame)
         with self._reading(table, batch, unknown) as batches:
             layout = Layout.of(self._model, table, "number" if frame.is_numbers else "typed", verbatim=True)
-            parts = [
-                (part.cells, layout.completed(part, as_array(x), as_array(rows), keep=False))
-                for part, x, rows in answers.completions(self._model, batches, int(n), seed)
-            ]
+            parts = []
+            for number, (part, x) in enumerate(batches):
+                repeated, known, drawn = answers.completions_of(
+                    self._model, part, x, int(n), batch_seed((seed, number))
+                )
+                cells = layout.completed(repeated, as_array(known), as_array(drawn), keep=False)
+                parts.append((repeated.cells, cells))
         return _changed(frame, layout, np.repeat(np.arange(frame.num_rows), n), parts)
 
     def _drawn(self, number: int, seed: int, batch: int) -> Any:
