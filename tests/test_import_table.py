@@ -50,6 +50,7 @@ LEVELS = {
     "queries": 10,
     "utils": 10,
     "tables": 11,
+    "batch": 12,
     "bench": 12,
     "cli": 13,
     "sklearn": 13,
@@ -59,7 +60,7 @@ LEVELS = {
 Folders = tuple[str, ...]
 # (package, folders that may import it, folders that may import it within a function alone)
 OPTIONAL = (
-    ("torch", ("backend/torch", "distributed", "learn"), ("bench", "cli", "tables")),
+    ("torch", ("backend/torch", "distributed", "learn"), ("batch", "bench", "cli", "tables")),
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", ("sklearn",), ("files", "templates")),
     ("array_api_compat", ("eager", "constants", "frontend"), ()),

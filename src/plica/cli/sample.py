@@ -7,6 +7,7 @@ import click
 
 from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, bar, load, output_option, with_options, write_answers
 from plica.cli.errors import one_line_errors
+from plica.errors import InputError
 from plica.files.rows.write import check_can_write, writing_rows
 from plica.paths import check_is_other
 from plica.tables.answers import as_array, draw
@@ -50,6 +51,8 @@ def sample(
     if given is not None:
         write_answers(Sample(number, seed), model, given, out, device, batch=batch, quiet=quiet, **options)
         return
+    if options["engine"] is not None or options["workers"] is not None:
+        raise InputError("--engine and --workers are for completions of rows; give these by --given")
     check_can_write(out)
     check_is_other(out, model)
     loaded = load(model, device)

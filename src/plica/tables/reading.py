@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,16 @@ class Unknown:
 
     Args:
         source: The name of the file or frame.
+        counts: How often which category of which column was counted elsewhere.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, counts: Mapping[tuple[str, str], int] | None = None) -> None:
         self._source = source
-        self._seen: Counter[tuple[str, str]] = Counter()
+        self._seen: Counter[tuple[str, str]] = Counter(counts)
+
+    def counts(self) -> list[tuple[str, str, int]]:
+        """Columns, categories, and how often these were counted."""
+        return [(column, cell, count) for (column, cell), count in self._seen.items()]
 
     def __call__(self, column: TableColumn, cell: Any) -> None:
         """Count a cell."""
