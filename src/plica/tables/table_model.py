@@ -171,7 +171,7 @@ class TableModel:
                 with naming_impossible(self._model, part, x):
                     filled = as_array(filler(self._model, x, batch_seed((seed, number))))
                 parts.append((part.cells, layout.completed(part, as_array(x), filled)))
-        return _changed(frame, layout, np.arange(frame.num_rows), parts)
+        return changed(frame, layout, np.arange(frame.num_rows), parts)
 
     def sample(
         self,
@@ -213,7 +213,7 @@ class TableModel:
                 )
                 cells = layout.completed(repeated, as_array(known), as_array(drawn), keep=False)
                 parts.append((repeated.cells, cells))
-        return _changed(frame, layout, np.repeat(np.arange(frame.num_rows), n), parts)
+        return changed(frame, layout, np.repeat(np.arange(frame.num_rows), n), parts)
 
     def _drawn(self, number: int, seed: int, batch: int) -> Any:
         model = self._model
@@ -333,7 +333,7 @@ class TableModel:
             warnings.warn(message, stacklevel=4)  # at the call of the user, above contextlib and a method
 
 
-def _changed(frame: Frame, layout: Layout, rows: Array, parts: Sequence[tuple[Array, Array]]) -> Any:
+def changed(frame: Frame, layout: Layout, rows: Array, parts: Sequence[tuple[Array, Array]]) -> Any:
     """The rows of a frame with the cells of `parts`, pairs of the cells before and after, that are others now."""
     changes = {}
     for position in (position for position in layout.positions if parts):
