@@ -5,6 +5,7 @@ PYTHON ?= $(shell for one in $(PYTHONS); do $$one -c '$(FITS)' 2>/dev/null && ec
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all check format bench gpu clean
@@ -20,6 +21,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+$(ENGINES): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,spark,dask]'
+	@touch $@
+
 setup: $(STAMP) ## make .venv and install Plica with everything that tests need
 
 demo: $(STAMP) ## train a circuit on handwritten digits, then look at runs/demo
@@ -30,7 +35,7 @@ test: $(STAMP) ## run the test suite
 	@$(BIN)/python -m compileall -q src # once, not in each of the processes that tests start
 	$(BIN)/python -m pytest
 
-test-all: $(STAMP) ## run the test suite with the full product of layers, semirings, flags and sizes
+test-all: $(ENGINES) ## run the test suite with the full product of layers, semirings, flags and sizes, and batch engines
 	$(BIN)/python -m pytest -m 'full or not full'
 
 check: $(STAMP) ## check format, lint and types

@@ -16,15 +16,14 @@ __all__ = ["LIBRARIES", "missing", "require"]
 
 LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the library, and the extra
     "cryptography": ("cryptography", "native"),
-    "dask": ("Dask", "dask"),
-    "distributed": ("Dask's distributed", "dask"),
+    "distributed": ("distributed", "dask"),
     "llvmlite": ("llvmlite", "loops"),
     "matplotlib": ("matplotlib", "draw"),
     "pyarrow": ("pyarrow", "parquet"),
     "pydataset": ("pydataset", "bench"),
     "pysdd": ("pysdd", "logic"),
-    "pyspark": ("PySpark", "spark"),
-    "ray": ("Ray", "ray"),
+    "pyspark": ("pyspark", "spark"),
+    "ray": ("ray", "ray"),
     "sklearn": ("scikit-learn", "digits"),
     "statsmodels": ("statsmodels", "bench"),
     "tensorboard": ("tensorboard", "tensorboard"),

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +18,7 @@ from plica.batch.engines import ENGINES, engine_of
 from plica.errors import InputError, MissingExtraError
 from tests.batch.conftest import BATCH, written
 
-LIBRARIES = {"ray": ("ray",), "spark": ("pyspark",), "dask": ("dask", "distributed")}
+LIBRARIES = {"ray": ("ray",), "spark": ("pyspark",), "dask": ("distributed",)}
 
 
 def is_installed(name: str) -> bool:
@@ -59,7 +58,7 @@ def test_ray_says_where_actors_would_take_all_processors() -> None:
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        with pytest.raises(InputError, match="--workers 2: the Ray cluster has 2 processors.*give --workers 1"):
+        with pytest.raises(InputError, match=r"--workers 2: the Ray cluster has 2 processors.*give --workers 1"):
             list(engine_of("ray")(str, [0, 1, 2], 2))
     finally:
         ray.shutdown()
@@ -103,7 +102,7 @@ WORDS = {
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are found by /proc")
 @pytest.mark.parametrize("name", ENGINES)
 def test_workers_that_are_killed_at_random_moments_lose_no_row(
-    name: str, plica: Callable[..., Result], model: Path, folder: Path, table: Any
+    name: str, plica: Callable[..., Result], model: Path, folder: Path
 ) -> None:
     assert is_installed(name), f"to test this engine: pip install 'plica[{name}]'; Spark also wants a Java runtime"
     plica("score", model, folder, "--batch", 1, "-o", "alone.parquet")

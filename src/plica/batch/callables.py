@@ -25,7 +25,7 @@ import numpy as np
 from plica.arguments import integer
 from plica.arguments import seed as checked_seed
 from plica.batch.frames import as_given, as_table, beside, rows_of
-from plica.batch.opened import digest_of, one_thread, open_once, opened_model
+from plica.batch.opened import answers_of, digest_of, one_thread, open_once, opened_model
 from plica.errors import InputError
 from plica.files.rows import Batch, RowFile
 from plica.paths import as_path
@@ -88,7 +88,7 @@ class BatchFunction(ABC):
         with one_thread(), in_python_words():
             model = opened_model(self.path, self._device, self._digest)
             key = ("answers", self._digest, self._device, self._question)
-            yield open_once(key, lambda: self._question.answers(model))
+            yield open_once(key, lambda: answers_of(self._question, model))
 
     def _batches(self, answers: Answers, rows: RowFile) -> Iterator[tuple[Batch, Any]]:
         counted = Unknown(SOURCE)

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from plica.batch.opened import one_thread, open_once, opened_model
+from plica.batch.opened import answers_of, one_thread, open_once, opened_model
 from plica.data import Rows
 from plica.data.parts import Part, PartReader
 from plica.errors import FileFormatError, InputError
@@ -119,7 +119,7 @@ class _Opened:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._model = opened_model(job.model, job.device, job.digest)
-        self._answers = open_once(("answers", job.key), lambda: job.question.answers(self._model))
+        self._answers = open_once(("answers", job.key), lambda: answers_of(job.question, self._model))
         self._reader = PartReader(job.rows)
 
     def answer(self, number: int, unknown: Unknown) -> None:

@@ -10,13 +10,16 @@ import hashlib
 import os
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+from plica.batch.native_answers import NATIVE, native_answers, native_model
 from plica.errors import InputError
 from plica.forks import ForkSafeLock, at_fork
 from plica.paths import check_is_file
 from plica.tables.model import Model, open_model
+from plica.tables.questions import Answers, Question
 
 Opened = TypeVar("Opened")
 _MOST = 64  # what a process has open at one time
@@ -71,7 +74,14 @@ def opened_model(path: Path, device: str, digest: str) -> Model:
 def _loaded(path: Path, device: str, digest: str) -> Model:
     if digest_of(path) != digest:
         raise InputError(f"{path}: is another file than when the run began; run again, and leave it as it is meanwhile")
+    if path.suffix.lower() == NATIVE:
+        return native_model(path)
     return open_model(path, device)
+
+
+def answers_of(question: Question, model: Model) -> Answers:
+    """The answers of a model to a question."""
+    return question.answers(model) if model.stated is None else native_answers(question, model)
 
 
 def digest_of(path: Path) -> str:
@@ -87,8 +97,11 @@ def digest_of(path: Path) -> str:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for torch within the block: there are as many workers as processors."""
+    """One thread for torch within the block, if it is installed: there are as many workers as processors."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
+    if find_spec("torch") is None:
+        yield
+        return
     import torch
 
     threads = torch.get_num_threads()

@@ -12,7 +12,7 @@ from typing import Any
 
 from plica.batch.engines import Engine
 from plica.batch.jobs import FORMAT, Job, Report, Worker, merged, part_names
-from plica.batch.opened import digest_of, opened_model
+from plica.batch.opened import answers_of, digest_of, opened_model
 from plica.data import Rows
 from plica.data.parts import parts_of, sized
 from plica.errors import FileFormatError, InputError
@@ -87,7 +87,7 @@ def run(
     model, data, out = model.absolute(), data.absolute(), out.absolute()
     digest = digest_of(model)
     loaded = opened_model(model, device, digest)
-    answers = question.answers(loaded)
+    answers = answers_of(question, loaded)
     rows = Rows(data, delimiter=delimiter, named=True if loaded.encoding is not None else None)
     loaded.reader(StreamFile(rows, _nothing), unread=answers.unread)  # raises before any work
     answers.written(StreamFile(rows, _nothing), data, out / FORMAT)

@@ -35,8 +35,10 @@ def batch_seed(seed: tuple[int, int]) -> int:
     return int(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
-def as_array(tensor: torch.Tensor) -> Array:
+def as_array(tensor: torch.Tensor | Array) -> Array:
     """A tensor as an array of numpy."""
+    if isinstance(tensor, np.ndarray):
+        return tensor
     array: Array = tensor.detach().cpu().numpy()
     return array
 

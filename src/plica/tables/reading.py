@@ -54,8 +54,8 @@ class Unknown:
 
 def read_batches(
     model: Model, rows: RowFile, size: int, *, unknown: Unknown | None, unread: str | None = None
-) -> Iterator[tuple[Batch, torch.Tensor]]:
-    """The batches of a table, each with its rows as a tensor `(B, D)` on the model's device.
+) -> Iterator[tuple[Batch, Any]]:
+    """The batches of a table, each with its rows `(B, D)` as the model takes them (`Model.rows`).
 
     Args:
         model: The model.
@@ -67,11 +67,9 @@ def read_batches(
     Raises:
         InputError: The table has other columns; a cell does not fit its column.
     """
-    import torch
-
     read = model.reader(rows, unknown=unknown, unread=unread)
     for part in rows.batches(size):
-        yield part, torch.from_numpy(read(part)).to(model.circuit.leaves.device)
+        yield part, model.rows(read(part))
 
 
 @contextmanager

@@ -18,7 +18,6 @@ def reports(worker: Callable[[int], str], numbers: Sequence[int], workers: int) 
     Dask tries lost tasks again. The cluster is that of the current client or of DASK_SCHEDULER_ADDRESS, else one of
     this machine.
     """
-    require("dask")
     require("distributed")
     import dask.dataframe
     import pandas
