@@ -90,7 +90,7 @@ def run(
     answers = answers_of(question, loaded)
     rows = Rows(data, delimiter=delimiter, named=True if loaded.encoding is not None else None)
     loaded.reader(StreamFile(rows, _nothing), unread=answers.unread)  # raises before any work
-    answers.written(StreamFile(rows, _nothing), data, out / FORMAT)
+    answers.written(StreamFile(rows, _nothing), data, out / f"part{FORMAT}")
     groups = sized(rows)
     total = sum(group.num_rows or 0 for group in groups)
     if not total:

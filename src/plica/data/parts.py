@@ -109,6 +109,7 @@ class PartReader:
         if self._place != (group.file, group.number) or self._at > at:
             self._forget()
             self._place, self._batches = (group.file, group.number), self._read(group)
+        self._reading = reading = object()
         try:
             while at < stop:
                 if self._data is None or self._at + self._data.num_rows <= at:
@@ -125,7 +126,8 @@ class PartReader:
                 yield RowBatch.of_group(data, group, group.first + at)
                 at += data.num_rows
         except BaseException:
-            self._forget()
+            if self._reading is reading:  # else a reading that was given up is closed only now
+                self._forget()
             raise
 
     def _forget(self) -> None:
@@ -134,6 +136,7 @@ class PartReader:
         self._batches: Iterator[Any] = iter(())
         self._data: Any = None
         self._at = 0
+        self._reading: object = None
 
     def __enter__(self) -> Self:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from logging import CRITICAL
 from typing import Any
 
 from plica.extras import require
@@ -29,7 +30,9 @@ def reports(worker: Callable[[int], str], numbers: Sequence[int], workers: int) 
     except ValueError:  # there is none
         begun = True
         if not os.environ.get("DASK_SCHEDULER_ADDRESS"):
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            cluster = LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=CRITICAL
+            )
         client = Client(cluster or os.environ["DASK_SCHEDULER_ADDRESS"])
     try:
         frame = pandas.DataFrame({"part": list(numbers)})

@@ -10,6 +10,8 @@ import numpy as np
 from plica.errors import InputError
 from plica.extras import require
 
+_RETRIES = 3
+
 
 def reports(worker: Callable[[int], str], numbers: Sequence[int], workers: int) -> Iterator[str]:
     """The worker's text for each number; see `plica.batch.engines`.
@@ -35,13 +37,15 @@ def reports(worker: Callable[[int], str], numbers: Sequence[int], workers: int) 
             )
         import ray.data
 
-        ray.data.DataContext.get_current().enable_progress_bars = False
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars, context.actor_task_retry_on_errors = False, True
         rows = ray.data.from_items([{"part": number} for number in numbers], override_num_blocks=len(numbers))
         answered = rows.map_batches(
             _Actor,
             fn_constructor_args=(worker,),
             batch_size=1,
             num_cpus=1,
+            max_task_retries=_RETRIES,
             compute=ray.data.ActorPoolStrategy(size=min(workers, len(numbers))),
         )
         for row in answered.iter_rows():

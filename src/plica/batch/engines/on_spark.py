@@ -18,7 +18,6 @@ def reports(worker: Callable[[int], str], numbers: Sequence[int], workers: int) 
     Spark tries lost tasks again. The session is the active one or that of `spark-submit`, else one of this machine.
     """
     require("pyspark")
-    from pyspark.conf import SparkConf
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
@@ -26,28 +25,27 @@ def reports(worker: Callable[[int], str], numbers: Sequence[int], workers: int) 
     if session is None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.appName("plica")
-        if SparkConf().get("spark.master") is None:
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:  # `spark-submit` sets it, and has settings of its own
             builder = builder.master(f"local[{workers},{_ATTEMPTS}]").config("spark.ui.enabled", "false")
             builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
         session = builder.getOrCreate()
     try:
-        rows = session.createDataFrame([(number,) for number in numbers], "part long")
-        rows = rows.repartitionByRange(len(numbers), "part") if len(numbers) > 1 else rows.coalesce(1)
-        for row in rows.mapInArrow(_mapped(worker), "report string").collect():
+        rows = session.range(0, len(numbers), 1, len(numbers))  # a partition, which is a task, for each number
+        for row in rows.mapInArrow(_mapped(worker, numbers), "report string").collect():
             yield row.report
     finally:
         if begun:
             session.stop()
 
 
-def _mapped(worker: Callable[[int], str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The worker as `mapInArrow` calls it: RecordBatches of numbers in, RecordBatches of texts out."""
+def _mapped(worker: Callable[[int], str], numbers: Sequence[int]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The worker as `mapInArrow` calls it: RecordBatches of positions in `numbers` in, RecordBatches of texts out."""
 
     def answer(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
 
         for batch in batches:
-            texts = [worker(number) for number in batch.column("part").to_pylist()]
+            texts = [worker(numbers[position]) for position in batch.column("id").to_pylist()]
             yield pyarrow.RecordBatch.from_arrays([pyarrow.array(texts, pyarrow.string())], ["report"])
 
     return answer
