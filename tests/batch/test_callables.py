@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -94,7 +94,7 @@ def test_a_process_loads_a_model_once_and_gives_threads_back(
 ) -> None:
     loaded, threads = [], []
     monkeypatch.setattr(opened, "_CACHE", opened._Cache())
-    before = opened.open_model
+    from plica.tables.model import open_model as before
 
     def load(path: Path, device: str) -> Any:
         loaded.append(path)

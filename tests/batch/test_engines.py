@@ -68,7 +68,7 @@ def children(process: int) -> Iterator[int]:
     """The processes below one, to any depth."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    below, found = {process}, True
+    below, found = {process}, {process}
     while found:
         found = {child for child, parent in pairs if parent in below} - below
         below |= found

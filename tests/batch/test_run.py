@@ -167,7 +167,7 @@ def _damage(folder: Path, number: int) -> None:
     path.write_bytes(bytes(data))
 
 
-BEFORE: dict[str, tuple[Callable[[Path], None], str]] = {
+BEFORE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a column is missing": (
         lambda folder: _replace(folder, 9, legs=None),
         r"rows/9\.parquet: there is no column 'legs'",
@@ -179,7 +179,7 @@ BEFORE: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut short": (lambda folder: _cut(folder, 7), r"rows/7\.parquet: not a readable \.parquet file .* cut short\?"),
     "empty": (lambda folder: _cut(folder, 5, 0), r"rows/5\.parquet: not a readable \.parquet file"),
     "no rows": (
-        lambda folder: [pq.write_table(pq.read_table(path)[:0], path) for path in folder.iterdir()] and None,
+        lambda folder: [pq.write_table(pq.read_table(path)[:0], path) for path in folder.iterdir()],
         "no rows",
     ),
 }

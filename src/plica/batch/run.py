@@ -6,7 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +96,9 @@ def run(
     if not total:
         raise FileFormatError(f"{data}: the files hold no rows")
     workers = workers or _processors()
-    settings = {
+    settings: dict[str, Any] = {
         "version": _VERSION,
-        "question": [type(question).__name__, asdict(question)],
+        "question": [type(question).__name__, question.settings],
         "model": digest,
         "rows": str(data),
         "batch": batch,

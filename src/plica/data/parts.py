@@ -89,11 +89,15 @@ class PartReader:
     """
 
     def __init__(self, rows: Rows) -> None:
+        self._place: tuple[int, int] | None = None
+        self._batches: Iterator[Any] = iter(())
+        self._data: Any = None
+        self._at = 0
+        self._reading: object = None
         self._stack, self._rows = ExitStack(), rows
         self._read = self._stack.enter_context(
             rows.reading(range(rows.width), max(1, min(ROWS, _CELLS_AT_ONCE // rows.width)))
         )
-        self._forget()
 
     def read(self, part: Part, size: int) -> Generator[RowBatch, None, None]:
         """The rows of a part in batches of `size`, the last of fewer.
@@ -132,11 +136,7 @@ class PartReader:
 
     def _forget(self) -> None:
         """Begin with the next stretch anew."""
-        self._place: tuple[int, int] | None = None
-        self._batches: Iterator[Any] = iter(())
-        self._data: Any = None
-        self._at = 0
-        self._reading: object = None
+        self._place, self._batches, self._data, self._at, self._reading = None, iter(()), None, 0, None
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,7 @@ class Filled(Answers):
             return self.completed(layout, number, batch, x)[1]
 
         named = model.encoding is not None or rows.names is not None
-        return Written(model.names_of(rows), rows.row_shape, layout.types, named, rows.delimiter, cells)
+        return Written(model.names_of(rows), rows.row_shape, tuple(layout.types), named, rows.delimiter, cells)
 
     def completed(self, layout: Layout, number: int, batch: Batch, x: Any) -> tuple[Array, Any]:
         """The cells of a batch in a layout, before and after they are filled in."""
@@ -189,6 +189,11 @@ class Filled(Answers):
 
 class Question(ABC):
     """What is asked about each row: a value, of which each process makes the answers of its model."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What tells it from others of its class, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     @abstractmethod
     def answers(self, model: Model) -> Answers:

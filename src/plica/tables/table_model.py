@@ -72,7 +72,8 @@ class TableModel:
     @property
     def circuit(self) -> TorchCircuit:
         """The compiled circuit, for `plica.queries`; variable v is the v-th of the columns that are not ignored."""
-        return self._model.circuit
+        circuit: TorchCircuit = self._model.circuit
+        return circuit
 
     @cached_property
     def _comparable(self) -> ComparableScore:

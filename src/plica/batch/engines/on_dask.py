@@ -21,7 +21,7 @@ def reports(worker: Callable[[int], str], numbers: Sequence[int], workers: int) 
     """
     require("distributed")
     import dask.dataframe
-    import pandas
+    import pandas  # type: ignore[import-untyped]
     from distributed import Client, LocalCluster, as_completed, get_client
 
     cluster = None
