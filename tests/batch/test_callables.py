@@ -128,7 +128,7 @@ def test_bad_rows_are_named_by_number(rows: Any, model: Path) -> None:
     weights = rows.set_column(2, "weight", pa.array(["2.5"] * 70 + ["heavy"] + ["2.5"] * 29))
     with pytest.raises(InputError, match=r"row 70 \(counted from 0\), column 'weight'.*heavy"):
         Scorer(model)(weights)
-    with pytest.raises(InputError, match="there is no column 'pet'"):
+    with pytest.raises(InputError, match="expects a column 'pet'"):
         Scorer(model)(rows.drop_columns(["pet"]))
     fish = rows.set_column(1, "pet", pa.array(["fish"] * 100))
     with pytest.warns(UserWarning, match="100 cells have a category"):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 from collections.abc import Callable, Hashable, Iterator
@@ -32,6 +33,7 @@ class _Cache:
         self._lock = ForkSafeLock()
         self._opened: dict[Hashable, Any] = {}
         at_fork(self)
+        atexit.register(self.in_child)  # files are closed while the modules that close them are there
 
     def in_child(self) -> None:
         """Forget what the parent has open: files have one position for both."""
