@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
+ENGINES := $(VENV)/.engines
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all check format package explorer bench gpu clean
 
@@ -22,6 +23,10 @@ $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(SET)]'
 	@touch $@
 
+$(ENGINES): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,spark,dask]'
+	@touch $@
+
 setup: $(STAMP) ## make .venv and install Plica with everything that tests need
 
 # What the demo needs; beside other goals, or after them, everything, so that two installations never meet in .venv.
@@ -34,7 +39,7 @@ test: $(STAMP) ## run the test suite
 	@$(BIN)/python -m compileall -q src # once, not in each of the processes that tests start
 	$(BIN)/python -m pytest
 
-test-all: $(STAMP) ## run the test suite with the full product of layers, semirings, flags and sizes, and in a browser
+test-all: $(ENGINES) ## run the test suite with the full product of layers, semirings, flags and sizes, in a browser and on engines
 	$(BIN)/python -m pytest -m 'full or browser or not full'
 
 check: $(STAMP) ## check format, lint and types

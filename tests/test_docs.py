@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
 
 
-FULL = {"native.md", "serving.md"}  # what they show of native files and commands, README.md and examples show too
+FULL = {"native.md", "scale.md", "serving.md"}  # other tests show what they show, but for engines
 
 
 def _pages(pages: Sequence[Path]) -> pytest.MarkDecorator:
@@ -74,6 +74,14 @@ def test_figures_of_the_readme_are_those_of_the_circuit() -> None:
     circuit = pixels(28, 16, graph="quad-graph", layer="cp-t", values=256)
     model = plica.compile(circuit)
     assert [len(circuit.layers), len(model.folded.groups), len(model.program.equations)] == list(map(int, figures))
+
+
+def test_the_job_of_kubernetes_runs_the_command_that_is_tested() -> None:
+    command, job = (
+        next(line for block in blocks_of(ROOT / "docs/scale.md") for line in block.text.splitlines() if begin(line))
+        for begin in (lambda line: line.startswith("torchrun"), lambda line: "- torchrun" in line)
+    )
+    assert job.strip() == f"- {command}"
 
 
 def test_every_dependency_is_explained() -> None:

@@ -44,6 +44,9 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
         "parquet": "from plica.files.rows.arrow_cells import require_pyarrow; require_pyarrow()",
         "rows": "import plica.data",
     },
+    "ray": {"an engine": "from plica.batch.engines import engine_of; list(engine_of('ray')(str, [0], 1))"},
+    "pyspark": {"an engine": "from plica.batch.engines import engine_of; list(engine_of('spark')(str, [0], 1))"},
+    "distributed": {"an engine": "from plica.batch.engines import engine_of; list(engine_of('dask')(str, [0], 1))"},
     "pydataset": {"tables": "from plica.bench.sets import _folder; _folder('pydataset')"},
     "statsmodels": {"tables": "from plica.bench.sets import _folder; _folder('statsmodels')"},
     "pysdd": {

@@ -53,6 +53,7 @@ LEVELS = {
     "utils": 10,
     "explore": 10,  # the page that shows circuits and Programs
     "tables": 11,
+    "batch": 12,
     "bench": 12,
     "cli": 13,
     "sklearn": 13,
@@ -62,7 +63,7 @@ LEVELS = {
 Folders = tuple[str, ...]
 # (package, folders that may import it, folders that may import it within a function alone)
 OPTIONAL = (
-    ("torch", ("backend/torch", "distributed", "learn"), ("bench", "cli", "tables")),
+    ("torch", ("backend/torch", "distributed", "learn"), ("batch", "bench", "cli", "tables")),
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", ("sklearn",), ("files", "templates")),
     ("array_api_compat", ("eager", "constants", "frontend"), ()),

@@ -142,6 +142,12 @@ TableModel.predict(self, column, rows, quantiles=(), *, unknown='missing')
 TableModel.explain_row(self, rows, *, unknown='missing')
 TableModel.save(self, path)
 
+plica.batch
+Scorer(path)
+Completer(path, method='mean')
+Sampler(path, n=1)
+Predictor(path, column, quantiles=())
+
 plica.sklearn
 CircuitDensity.fit(self, X, y=None)
 CircuitDensity.partial_fit(self, X, y=None)

@@ -16,11 +16,14 @@ __all__ = ["LIBRARIES", "how_to_install", "missing", "require"]
 
 LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the library, and the extra
     "cryptography": ("cryptography", "native"),
+    "distributed": ("distributed", "dask"),
     "llvmlite": ("llvmlite", "loops"),
     "matplotlib": ("matplotlib", "draw"),
     "pyarrow": ("pyarrow", "parquet"),
     "pydataset": ("pydataset", "bench"),
     "pysdd": ("pysdd", "logic"),
+    "pyspark": ("pyspark", "spark"),
+    "ray": ("ray", "ray"),
     "sklearn": ("scikit-learn", "digits"),
     "statsmodels": ("statsmodels", "bench"),
     "tensorboard": ("tensorboard", "tensorboard"),

@@ -5,6 +5,7 @@ A block is `sh`, commands for a shell, `python`, a program, or `text`, which nob
 """
 
 import json
+import os
 import re
 import shlex
 import socket
@@ -88,10 +89,35 @@ def _run_command(words: list[str], services: ExitStack) -> None:
         assert result.exit_code == 0, f"{shlex.join(words)}\n{result.output}"
     elif words[:3] == ["python", "-m", "examples.serve"]:
         services.enter_context(_serving(words))
+    elif words[:3] == ["ray", "job", "submit"]:  # what is submitted, on a cluster of this machine
+        _run_command(words[words.index("--") + 1 :], services)
+    elif words[0] == "spark-submit":
+        _run_process("pyspark.bin.spark-submit", *_here(words[1:], {"--master": "local[2,4]"}))
+    elif words[0] == "torchrun":
+        _run_process(
+            "torch.distributed.run", *_here(words[1:], {"--nnodes": "1", "--rdzv-endpoint": "localhost:0"}), *_LESS
+        )
     elif words[0] == "curl":
         _ask(words[1:])
     else:
         raise AssertionError(f"no test runs the command {words[0]!r}; add it to tests/harness/pages.py")
+
+
+def _here(words: list[str], values: Mapping[str, str]) -> list[str]:
+    """Words of a cluster with the values that options have on this machine."""
+    return [values.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+
+
+def _run_process(module: str, *words: str) -> None:
+    if module == "pyspark.bin.spark-submit":
+        import pyspark
+
+        command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), *words]
+    else:
+        command = [sys.executable, "-m", module, *words]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
 
 
 def _run_program(program: str) -> None:
@@ -172,10 +198,17 @@ def _write_table(missing: float) -> Callable[[Path], None]:
     return write
 
 
+def _write_folder(path: Path) -> None:
+    path.mkdir()
+    for part in range(3):
+        _write_table(0.2)(path / f"{part}.csv")
+
+
 _FILES: Mapping[str, Callable[[Path], None]] = {
     "my_images.npz": _write_images,
     "rows.npy": _write_rows,
     "table.csv": _write_table(0.0),
     "holes.csv": _write_table(0.2),
+    "rows": _write_folder,
 }
 """What readers of pages have: their own data."""

@@ -4,12 +4,17 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from plica.cli.engines import ENGINE_OPTIONS, run_on_engine
 from plica.cli.signals import leaving_at_once
+from plica.errors import InputError
+from plica.files.rows.write import check_can_write
+from plica.paths import check_is_other
 from plica.tables.files import open_table
 from plica.tables.reading import Unknown, read_batches
 
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
 
     from plica.files.rows import Batch, RowFile
     from plica.tables.model import Model
+    from plica.tables.questions import Question
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -37,6 +43,7 @@ DATA_OPTIONS = (
     ),
 )
 MODEL_OPTIONS = (
+    *ENGINE_OPTIONS,
     click.option("--batch", type=click.IntRange(1), default=256, show_default=True, help="Rows computed at once."),
     click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda."),
     click.option("--quiet", is_flag=True, help="Show no progress bar."),
@@ -57,7 +64,11 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]
 def output_option(required: bool = True) -> Callable[[Any], Any]:
     """The file for the results."""
     return click.option(
-        "-o", "--out", type=PATH, required=required, help="File for the results: .csv, .npy, .npz or .parquet."
+        "-o",
+        "--out",
+        type=PATH,
+        required=required,
+        help="File for the results: .csv, .npy, .npz or .parquet; with --engine a folder.",
     )
 
 
@@ -96,6 +107,58 @@ def reading(
     warning = counted.message("--unknown error")
     if warning is not None:
         click.echo(f"plica: warning: {warning}", err=True)
+
+
+def write_answers(
+    question: "Question",
+    model: Path,
+    data: Path,
+    out: Path,
+    device: str,
+    engine: str | None = None,
+    workers: int | None = None,
+    **options: Any,
+) -> None:
+    """Ask a model about each row of a file, and write the answers.
+
+    Args:
+        question: What is asked.
+        model: The file of the model.
+        data: The file that is read.
+        out: The file that is written; it appears once all is written.
+        device: Where to compute.
+        engine: The engine whose processes compute, so that `out` is a folder; None for this process.
+        workers: How many processes the engine has.
+        options: The other arguments of `reading`.
+
+    Raises:
+        InputError: There are workers and no engine.
+    """
+    if engine is not None:
+        quiet = options.pop("quiet")
+        run_on_engine(
+            question,
+            model,
+            data,
+            out,
+            engine=engine,
+            workers=workers,
+            device=device,
+            bar=partial(bar, quiet=quiet),
+            **options,
+        )
+        return
+    if workers is not None:
+        raise InputError(f"--workers {workers} needs an engine; add --engine processes")
+    check_can_write(out)
+    check_is_other(out, model, data)
+    loaded = load(model, device)
+    answers = question.answers(loaded)
+    with reading(loaded, data, unread=answers.unread, **options) as (rows, batches):
+        written = answers.written(rows, data, out)
+        with written.writing(out) as write:
+            for number, (batch, x) in enumerate(batches):
+                write(written.rows(number, batch, x))
 
 
 def bar(total: int | None, *, quiet: bool) -> Any:

@@ -5,12 +5,10 @@ from typing import Any
 
 import click
 
-from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, load, output_option, with_options
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, output_option, with_options, write_answers
 from plica.cli.errors import one_line_errors
-from plica.files.rows.write import check_can_write
-from plica.paths import check_is_other
-from plica.tables.answers import FILLERS, as_array, batch_seed
-from plica.tables.reading import naming_impossible
+from plica.tables.answers import FILLERS
+from plica.tables.questions import Complete
 
 
 @click.command(short_help="Fill in the missing cells of a table.")
@@ -33,14 +31,4 @@ def complete(model: Path, data: Path, out: Path, method: str, seed: int, device:
     All other cells stay as they are, also columns that the model ignores and categories that it has never seen.
     Filled cells have the format of their column.
     """
-    check_can_write(out)
-    check_is_other(out, model, data)
-    loaded = load(model, device)
-    fill = FILLERS[method]
-    from plica.cli.rewriting import rewriting
-
-    with rewriting(loaded, data, out, **options) as (layout, batches, write):
-        for number, (batch, x) in enumerate(batches):
-            with naming_impossible(loaded, batch, x):
-                filled = as_array(fill(loaded, x, batch_seed((seed, number))))
-            write(layout.completed(batch, as_array(x), filled))
+    write_answers(Complete(method, seed), model, data, out, device, **options)

@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 import click
 
-from plica.cli.signals import INTERRUPTED, Terminated, ending_tidily, line_of, say_checkpoint
+from plica.cli.signals import INTERRUPTED, Terminated, ending_tidily, line_of, say_checkpoint, say_left
 from plica.errors import PlicaError
 from plica.extras import missing
 
@@ -28,6 +28,7 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         _print_anything()
         say_checkpoint(None)
+        say_left(None)
         try:
             with ending_tidily():
                 command(*args, **kwargs)

@@ -5,15 +5,9 @@ from typing import Any
 
 import click
 
-from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, load, output_option, reading, with_options
-from plica.cli.beside import beside
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, output_option, with_options, write_answers
 from plica.cli.errors import one_line_errors
-from plica.errors import InputError
-from plica.files.rows.write import check_can_write
-from plica.paths import check_is_other
-from plica.tables.answers import predict as predict_rows
-from plica.tables.answers import prediction_names, prediction_types, variable_of
-from plica.tables.reading import naming_impossible
+from plica.tables.questions import Predict
 
 
 def parse_levels(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[float, ...]:
@@ -51,20 +45,4 @@ def predict(
     DATA need not have the column, and cells that are there are not looked at. In the result, columns that the model
     does not read and the cells of the predicted column come first, except in arrays.
     """
-    check_can_write(out)
-    check_is_other(out, model, data)
-    loaded = load(model, device)
-    variable = variable_of(loaded.names, column, "--column ")
-    types = prediction_types(loaded, variable, quantiles)
-    if out.suffix.lower() in (".npy", ".npz") and not set(types) <= {int, float}:
-        raise InputError(f"{out}: arrays hold numbers alone; write predicted dates and times as .csv or .parquet")
-    computed = dict(zip(prediction_names(loaded, variable, quantiles), types, strict=True))
-    unread = loaded.names[variable]
-    with (
-        reading(loaded, data, unread=unread, **options) as (rows, batches),
-        beside(loaded, rows, out, computed, unread=unread) as write,
-    ):
-        for batch, x in batches:
-            with naming_impossible(loaded, batch, x):
-                cells = predict_rows(loaded, x, variable, quantiles)
-            write(batch, cells)
+    write_answers(Predict(column, quantiles), model, data, out, device, **options)

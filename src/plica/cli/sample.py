@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, bar, load, output_option, reading, with_options
+from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, bar, load, output_option, with_options, write_answers
 from plica.cli.errors import one_line_errors
+from plica.errors import InputError
 from plica.files.rows.write import check_can_write, writing_rows
 from plica.paths import check_is_other
-from plica.tables.answers import as_array, completions, draw
+from plica.tables.answers import as_array, draw
+from plica.tables.questions import Sample
 
 if TYPE_CHECKING:
     from plica.files.rows.batch import Array
@@ -46,28 +48,23 @@ def sample(
     Completions have the columns of the file, other tables those of the model. In arrays, categories of text are the
     numbers of their states, and dates and times are counted from 1970 or midnight.
     """
+    if given is not None:
+        write_answers(Sample(number, seed), model, given, out, device, batch=batch, quiet=quiet, **options)
+        return
+    if options["engine"] is not None or options["workers"] is not None:
+        raise InputError("--engine and --workers are for completions of rows; give these by --given")
     check_can_write(out)
-    check_is_other(out, model, given)
+    check_is_other(out, model)
     loaded = load(model, device)
     is_array = out.suffix.lower() in (".npy", ".npz")
-    if given is None or is_array:
-        shape = loaded.image_shape or (loaded.width,)
-        with writing_rows(out, loaded.names, shape, loaded.types, named=loaded.encoding is not None) as write:
-            if given is None:
-                with bar(number, quiet=quiet) as progress:
-                    for rows in draw(loaded, number, seed, batch):
-                        write(_rows(loaded, is_array, out, as_array(rows)))
-                        progress.update(len(rows))
-            else:
-                with reading(loaded, given, batch=batch, quiet=quiet, **options) as (_, batches):
-                    for _batch, _x, rows in completions(loaded, batches, number, seed):
-                        write(loaded.numbers(as_array(rows)))
-        return
-    from plica.cli.rewriting import rewriting
-
-    with rewriting(loaded, given, out, batch=batch, quiet=quiet, **options) as (layout, batches, write):
-        for part, x, rows in completions(loaded, batches, number, seed):
-            write(layout.completed(part, as_array(x), as_array(rows), keep=False))
+    shape = loaded.image_shape or (loaded.width,)
+    with (
+        writing_rows(out, loaded.names, shape, loaded.types, named=loaded.encoding is not None) as write,
+        bar(number, quiet=quiet) as progress,
+    ):
+        for rows in draw(loaded, number, seed, batch):
+            write(_rows(loaded, is_array, out, as_array(rows)))
+            progress.update(len(rows))
 
 
 def _rows(model: "Model", is_array: bool, out: Path, values: "Array") -> Any:

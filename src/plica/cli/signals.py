@@ -16,11 +16,12 @@ from types import FrameType
 INTERRUPTED = 128 + signal.SIGINT  # as shells report it
 _speaks: Callable[[], bool] | None = None  # whether this process, of several that are one run, says how it ended
 _checkpoint: Path | None = None  # of a training run that this process may have to leave
+_left: str | None = None  # what a process that ends leaves behind
 
 
 def line_of(number: int) -> str:
     """The last line of a process that a signal ends."""
-    left = "nothing was written"
+    left = _left or "nothing was written"
     if _checkpoint is not None and _checkpoint.exists():
         left = f"go on with: plica train --resume {_checkpoint.parent}"
     return f"plica: {'interrupted' if number == signal.SIGINT else 'terminated'}; {left}"
@@ -30,6 +31,12 @@ def say_checkpoint(path: Path | None) -> None:
     """Have the last line of a process that a signal ends say how to go on, if a checkpoint is there."""
     global _checkpoint
     _checkpoint = path
+
+
+def say_left(text: str | None) -> None:
+    """Have the last line of a process that a signal ends say what is there; None for nothing."""
+    global _left
+    _left = text
 
 
 @contextlib.contextmanager

@@ -94,6 +94,13 @@ class FileSource(Source):
         finally:
             _close(opened)
 
+    def stamps(self) -> tuple[str, ...]:
+        """See `Source.stamps`."""
+        infos = self._location.system.get_file_info(list(self._location.paths))
+        return tuple(
+            f"{name} {info.size} {info.mtime_ns}" for name, info in zip(self._location.names, infos, strict=True)
+        )
+
     def label(self, file: int, group: int, row: int) -> str:
         """The name of a row in messages."""
         with self._opened(file) as opened:

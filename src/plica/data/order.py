@@ -159,7 +159,7 @@ def _mixed(buffer: Sequence[AnyBatch], random: np.random.Generator) -> AnyBatch:
     return whole.take(random.permutation(len(whole)))
 
 
-def rebatched(batches: Iterable[AnyBatch], size: int) -> Iterator[AnyBatch]:
+def rebatched(batches: Iterable[AnyBatch], size: int) -> Generator[AnyBatch, None, None]:
     """Batches of `size` rows each, the last of fewer."""
     waiting: list[AnyBatch] = []
     rows = 0

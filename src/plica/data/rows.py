@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from plica.arguments import found, integer, listed
 from plica.arguments import seed as as_seed
 from plica.data.ahead import ahead
-from plica.data.batch import RowBatch
+from plica.data.batch import Group, RowBatch
 from plica.data.files import FileSource
 from plica.data.formats import Options
 from plica.data.locations import locate
 from plica.data.order import AnyBatch, Shard, read
 from plica.data.schemas import check_names
-from plica.data.sources import Source, of_object
+from plica.data.sources import ReadGroup, Source, of_object
 from plica.errors import FileFormatError, InputError
 from plica.files.rows.arrow_cells import cell_type
 from plica.files.rows.batch import RowSource
@@ -69,9 +69,21 @@ class Rows(RowSource):
     @cached_property
     def num_rows(self) -> int | None:  # type: ignore[override]
         """The number of rows; None for texts and streams, which would have to be read. All files are opened for it."""
-        sizes = [group.num_rows for group in self._rows.groups()]
+        sizes = [group.num_rows for group in self.groups()]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
+
+    def groups(self) -> Iterator[Group]:
+        """See `Source.groups`."""
+        return self._rows.groups()
+
+    def reading(self, positions: Sequence[int], size: int) -> AbstractContextManager[ReadGroup]:
+        """See `Source.reading`."""
+        return self._rows.reading(positions, size)
+
+    def stamps(self) -> tuple[str, ...]:
+        """See `Source.stamps`."""
+        return self._rows.stamps()
 
     def batches(
         self,
@@ -133,8 +145,8 @@ class Rows(RowSource):
     ) -> Generator[AnyBatch, None, None]:
         at_once = max(1, min(size, _CELLS_AT_ONCE // len(positions)))
         any_rows = False
-        groups = self._rows.groups()
-        with self._rows.reading(positions, at_once) as read_group:
+        groups = self.groups()
+        with self.reading(positions, at_once) as read_group:
             batches = read(groups, read_group, source=self.source, size=size, shard=shard, seed=seed, convert=convert)
             with closing(batches):
                 for batch in batches:

@@ -50,6 +50,10 @@ class Source(ABC):
             size: Rows that are read at once.
         """
 
+    def stamps(self) -> tuple[str, ...]:
+        """For each file its name, size and time of change, by which another process knows it again; else nothing."""
+        return ()
+
 
 class TableSource(Source):
     """A table in memory, such as a frame of polars or pandas.

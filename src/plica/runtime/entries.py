@@ -23,6 +23,7 @@ def answer(
     inputs: list[Array],
     sizes: Mapping[str, int],
     tensors: Tensors,
+    threads: int | None = None,
 ) -> list[Array]:
     """The results of an entry that callers see, in new memory.
 
@@ -33,8 +34,9 @@ def answer(
         inputs: Its arguments and draws.
         sizes: The symbols of the call.
         tensors: The constants at the time of the call; all pieces and the fallback read these.
+        threads: The most threads that share the call; None for one for each processor.
     """
-    results = _results(code, entry, inputs, sizes, tensors)
+    results = _results(code, entry, inputs, sizes, tensors, threads)
     if entry.fallback is None or entry.rows is None:
         return results
     bound = results.pop([result.name for result in entry.results].index(entry.fallback.bound))
@@ -47,14 +49,19 @@ def answer(
             for array, axis in zip(inputs, row_axes_of_inputs, strict=True)
         ]
         fallback = manifest.entry(entry.fallback.entry)
-        exact = answer(code, manifest, fallback, failed_inputs, {**sizes, rows: failed.size}, tensors)
+        exact = answer(code, manifest, fallback, failed_inputs, {**sizes, rows: failed.size}, tensors, threads)
         for result, array, axis in zip(results, exact, _axes(entry.shown, rows), strict=True):
             result[(slice(None),) * (axis or 0) + (failed,)] = array
     return results
 
 
 def _results(
-    code: LibraryCode, entry: Entry, inputs: list[Array], sizes: Mapping[str, int], tensors: Tensors
+    code: LibraryCode,
+    entry: Entry,
+    inputs: list[Array],
+    sizes: Mapping[str, int],
+    tensors: Tensors,
+    most: int | None,
 ) -> list[Array]:
     """All results of an entry, its bound among them."""
 
@@ -65,7 +72,7 @@ def _results(
         return call(inputs)
     rows = entry.rows.symbol
     total = sizes[rows]
-    threads = _threads(entry.rows, total)
+    threads = _threads(entry.rows, total, num_threads() if most is None else most)
     pieces = _pieces(total, entry.rows.chunk or max(total, 1), threads)
     if len(pieces) == 1:
         return call(inputs)
@@ -81,9 +88,9 @@ def _results(
     ]
 
 
-def _threads(rows: Rows, total: int) -> int:
-    """How many threads share a call: one up to `rows.alone` rows; beyond, each gets at least half as many rows."""
-    return max(min(num_threads(), 2 * total // (rows.alone + 1)), 1)
+def _threads(rows: Rows, total: int, most: int) -> int:
+    """How many of `most` threads share a call: one up to `rows.alone` rows; beyond, each has at least half of them."""
+    return max(min(most, 2 * total // (rows.alone + 1)), 1)
 
 
 def _pieces(total: int, most: int, threads: int) -> list[slice]:

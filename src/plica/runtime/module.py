@@ -29,7 +29,11 @@ from plica.runtime.tensors import Tensors, first_values, owned_copy
 
 
 def load(
-    path: str | os.PathLike[str], *, public_key: PublicKey | None = None, target: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    public_key: PublicKey | None = None,
+    target: str | None = None,
+    threads: int | None = None,
 ) -> "NativeModule":
     """Load a native file, every byte of which is checked before anything of it runs.
 
@@ -40,6 +44,7 @@ def load(
         path: A file that `plica.native.compile` or `plica export` wrote.
         public_key: The Ed25519 public key, as 32 bytes, of the required signer; None: anyone.
         target: The name of a target of the file; None: the first target that this machine can run.
+        threads: The most threads that share a call; None: one for each processor that the process may use.
 
     Raises:
         NativeFileError: The file is damaged, of another version, for other machines, or not signed by that key.
@@ -47,7 +52,7 @@ def load(
     """
     image = read(path, public_key)
     try:
-        return NativeModule(image, _chosen(image.manifest.targets, target), public_key)
+        return NativeModule(image, _chosen(image.manifest.targets, target), public_key, threads)
     except NativeFileError as error:
         raise NativeFileError(f"{image.path}: {error}") from error.__cause__
 
@@ -65,12 +70,14 @@ class NativeModule:
         signer: The public key that the file names as its signer's; empty if it is not signed.
     """
 
-    def __init__(self, image: Image, target: Target, public_key: PublicKey | None = None) -> None:
+    def __init__(
+        self, image: Image, target: Target, public_key: PublicKey | None = None, threads: int | None = None
+    ) -> None:
         self.path = image.path
         self.manifest: Manifest = image.manifest
         self.target = target
         self.signer = image.signer
-        self._key = public_key
+        self._key, self._threads = public_key, threads
         self._digest = image.digest
         self._entries = {entry.name: entry for entry in image.manifest.entries if entry.public}
         self._updating = ForkSafeLock()
@@ -184,7 +191,7 @@ class NativeModule:
                 f"{self.path}: a module whose constants were updated cannot be pickled; load the file where it is "
                 "needed and update it there"
             )
-        return _reloaded, (os.path.abspath(self.path), self._digest, self._key, self.target.name)  # noqa: PTH100
+        return _reloaded, (os.path.abspath(self.path), self._digest, self._key, self.target.name, self._threads)  # noqa: PTH100
 
     def __repr__(self) -> str:
         state = f"for {self.target.name}" if self._state is not None else "closed"
@@ -195,7 +202,7 @@ class NativeModule:
     def answer(self, entry: Entry, given: list[Array], sizes: Mapping[str, int]) -> list[Array]:
         """The results of an entry for checked arguments and draws; entry points call this."""
         code, tensors = self._open()
-        return answer(code, self.manifest, entry, given, sizes, tensors)
+        return answer(code, self.manifest, entry, given, sizes, tensors, self._threads)
 
     def _open(self) -> tuple[LibraryCode, Tensors]:
         """The code and the current constants."""
@@ -204,8 +211,8 @@ class NativeModule:
         return state
 
 
-def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> NativeModule:
-    module = load(path, public_key=key, target=target)
+def _reloaded(path: str, digest: str, key: PublicKey | None, target: str, threads: int | None = None) -> NativeModule:
+    module = load(path, public_key=key, target=target, threads=threads)
     if module._digest != digest:
         raise NativeFileError(f"{path}: is another file than the one that was pickled; load it by its path")
     return module

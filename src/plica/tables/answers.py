@@ -35,8 +35,10 @@ def batch_seed(seed: tuple[int, int]) -> int:
     return int(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
-def as_array(tensor: torch.Tensor) -> Array:
+def as_array(tensor: torch.Tensor | Array) -> Array:
     """A tensor as an array of numpy."""
+    if isinstance(tensor, np.ndarray):
+        return tensor
     array: Array = tensor.detach().cpu().numpy()
     return array
 
@@ -86,21 +88,20 @@ def draw(model: Model, number: int, seed: int, batch: int) -> Iterator[torch.Ten
         yield sample(model.circuit, min(batch, number - start), seed=batch_seed((seed, start // batch)))
 
 
-def completions(
-    model: Model, batches: Iterable[tuple[Batch, torch.Tensor]], number: int, seed: int
-) -> Iterator[tuple[Batch, torch.Tensor, torch.Tensor]]:
-    """Each batch with `number` completions of each row, row by row: the cells, the known numbers, the completed ones.
+def completions_of(
+    model: Model, batch: Batch, x: torch.Tensor, number: int, seed: int
+) -> tuple[Batch, torch.Tensor, torch.Tensor]:
+    """`number` completions of each row of a batch, row by row: the cells, the known numbers, the completed ones.
 
     Cells and known numbers are repeated `number` times, `(B * number, ...)`.
     """
     from plica.queries import sample
 
-    for index, (batch, x) in enumerate(batches):
-        with naming_impossible(model, batch, x):
-            rows = sample(model.circuit, number, given=x, seed=batch_seed((seed, index)))
-        labels = [label for label in batch.labels for _ in range(number)]
-        repeated = Batch(np.repeat(batch.cells, number, axis=0), labels)
-        yield repeated, x.repeat_interleave(number, dim=0), rows
+    with naming_impossible(model, batch, x):
+        rows = sample(model.circuit, number, given=x, seed=seed)
+    labels = [label for label in batch.labels for _ in range(number)]
+    repeated = Batch(np.repeat(batch.cells, number, axis=0), labels)
+    return repeated, x.repeat_interleave(number, dim=0), rows
 
 
 def cell_log_likelihoods(model: Model, x: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,9 @@ from plica.files.kinds import KINDS, Cell, TableColumn
 from plica.files.rows import Batch, RowFile
 from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
-from plica.symbolic.domains import outside
+from plica.symbolic.domains import Domain, outside
 from plica.tables.build import find_device
 from plica.tables.files import numbers_reader
-
-if TYPE_CHECKING:
-    from plica.backend.torch.circuits import TorchCircuit
 
 TEMPORAL = ("date", "timestamp", "time")  # kinds of columns
 
@@ -29,14 +26,30 @@ class Model:
     """A compiled circuit in eval mode, and the encoding of its tables.
 
     Args:
-        circuit: The circuit.
+        circuit: The circuit, a `TorchCircuit`.
         encoding: The encoding of tables with typed columns; None if rows are plain numbers.
         image_shape: (channels, height, width) if rows are images.
+        stated: The domains of the columns where the circuit is a native module, which does not say them; its rows are
+            arrays of numpy.
     """
 
-    circuit: "TorchCircuit"
+    circuit: Any
     encoding: Encoding | None
     image_shape: tuple[int, ...] | None
+    stated: tuple[Domain, ...] | None = None
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """The values that each column may have."""
+        return column_domains(self.circuit.symbolic) if self.stated is None else self.stated
+
+    def rows(self, x: Array) -> Any:
+        """Rows of numbers as the circuit takes them: a tensor on its device."""
+        if self.stated is not None:
+            return x
+        import torch
+
+        return torch.from_numpy(x).to(self.circuit.leaves.device)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,7 +65,7 @@ class Model:
     @property
     def width(self) -> int:
         """The number of columns of a row."""
-        return len(column_domains(self.circuit.symbolic))
+        return len(self.domains)
 
     def reader(
         self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None, unread: str | None = None
@@ -67,7 +80,7 @@ class Model:
         Raises:
             InputError: The file has other columns; a cell does not fit its column.
         """
-        domains, encoding = column_domains(self.circuit.symbolic), self.encoding
+        domains, encoding = self.domains, self.encoding
         counted = encoding is None
         if counted and rows.width != self.width:
             raise InputError(f"{rows.source}: found rows of {rows.width} values, expected {self.width}")
@@ -97,7 +110,7 @@ class Model:
     def types(self) -> tuple[CellType, ...]:
         """The Python type of each variable's cells."""
         if self.encoding is None:
-            return tuple(int if domain.whole else float for domain in column_domains(self.circuit.symbolic))
+            return tuple(int if domain.whole else float for domain in self.domains)
         return tuple(type_of(column) for column in self.encoding.modelled)
 
     def is_closed(self, variable: int) -> bool:
@@ -108,7 +121,7 @@ class Model:
         """The cells of rows `(B, D)` of numbers, none of which is NaN, in one form for each variable."""
         x = widened(x)
         if self.encoding is None:
-            are_whole = [domain.whole for domain in column_domains(self.circuit.symbolic)]
+            are_whole = [domain.whole for domain in self.domains]
             return [
                 [int(value) if is_whole else float(value) for value, is_whole in zip(row, are_whole, strict=True)]
                 for row in x
@@ -123,7 +136,7 @@ class Model:
         """Numbers `(B, D)` that were drawn or computed, with as many decimals as their columns have."""
         if self.encoding is None:
             return x
-        x, domains = widened(x), column_domains(self.circuit.symbolic)
+        x, domains = widened(x), self.domains
         columns = zip(self.encoding.modelled, x.T, domains, strict=True)
         return np.stack([rounded(column, values, domain) for column, values, domain in columns], axis=1)
 

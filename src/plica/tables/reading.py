@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,16 @@ class Unknown:
 
     Args:
         source: The name of the file or frame.
+        counts: How often which category of which column was counted elsewhere.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, counts: Mapping[tuple[str, str], int] | None = None) -> None:
         self._source = source
-        self._seen: Counter[tuple[str, str]] = Counter()
+        self._seen: Counter[tuple[str, str]] = Counter(counts)
+
+    def counts(self) -> list[tuple[str, str, int]]:
+        """Columns, categories, and how often these were counted."""
+        return [(column, cell, count) for (column, cell), count in self._seen.items()]
 
     def __call__(self, column: TableColumn, cell: Any) -> None:
         """Count a cell."""
@@ -49,8 +54,8 @@ class Unknown:
 
 def read_batches(
     model: Model, rows: RowFile, size: int, *, unknown: Unknown | None, unread: str | None = None
-) -> Iterator[tuple[Batch, torch.Tensor]]:
-    """The batches of a table, each with its rows as a tensor `(B, D)` on the model's device.
+) -> Iterator[tuple[Batch, Any]]:
+    """The batches of a table, each with its rows `(B, D)` as the model takes them (`Model.rows`).
 
     Args:
         model: The model.
@@ -62,11 +67,9 @@ def read_batches(
     Raises:
         InputError: The table has other columns; a cell does not fit its column.
     """
-    import torch
-
     read = model.reader(rows, unknown=unknown, unread=unread)
     for part in rows.batches(size):
-        yield part, torch.from_numpy(read(part)).to(model.circuit.leaves.device)
+        yield part, model.rows(read(part))
 
 
 @contextmanager

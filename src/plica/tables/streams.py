@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -46,18 +46,21 @@ class StreamFile(RowFile):
 
     Args:
         rows: The rows.
+        read: Reads some of them in batches of the number of rows that it is given; by default all.
     """
 
-    def __init__(self, rows: Rows) -> None:
-        self.stream = rows
-        self.source, self.names, self.width, self.num_rows = rows.source, rows.names, rows.width, rows.num_rows
+    def __init__(self, rows: Rows, read: Callable[[int], Generator[RowBatch, None, None]] | None = None) -> None:
+        self.stream, self._read = rows, read
+        self.source, self.names, self.width = rows.source, rows.names, rows.width
+        self.num_rows = rows.num_rows if read is None else None
         self.row_shape, self.types, self.header, self.stored = rows.row_shape, rows.types, rows.header, rows.stored
 
     def batches(self, size: int) -> Iterator[Batch]:
         """See `RowFile.batches`."""
         if self.num_rows == 0:
             return
-        with closing(self.stream.batches(size=max(size, ROWS // size * size))) as batches:
+        at_once = max(size, ROWS // size * size)
+        with closing(self._read(at_once) if self._read else self.stream.batches(size=at_once)) as batches:
             for whole in batches:
                 for start in range(0, len(whole), size):
                     yield StreamBatch(whole, start, min(start + size, len(whole)))

@@ -72,7 +72,8 @@ class TableModel:
     @property
     def circuit(self) -> TorchCircuit:
         """The compiled circuit, for `plica.queries`; variable v is the v-th of the columns that are not ignored."""
-        return self._model.circuit
+        circuit: TorchCircuit = self._model.circuit
+        return circuit
 
     @cached_property
     def _comparable(self) -> ComparableScore:
@@ -171,7 +172,7 @@ class TableModel:
                 with naming_impossible(self._model, part, x):
                     filled = as_array(filler(self._model, x, batch_seed((seed, number))))
                 parts.append((part.cells, layout.completed(part, as_array(x), filled)))
-        return _changed(frame, layout, np.arange(frame.num_rows), parts)
+        return changed(frame, layout, np.arange(frame.num_rows), parts)
 
     def sample(
         self,
@@ -206,11 +207,14 @@ class TableModel:
         table = FrameRows(frame)
         with self._reading(table, batch, unknown) as batches:
             layout = Layout.of(self._model, table, "number" if frame.is_numbers else "typed", verbatim=True)
-            parts = [
-                (part.cells, layout.completed(part, as_array(x), as_array(rows), keep=False))
-                for part, x, rows in answers.completions(self._model, batches, int(n), seed)
-            ]
-        return _changed(frame, layout, np.repeat(np.arange(frame.num_rows), n), parts)
+            parts = []
+            for number, (part, x) in enumerate(batches):
+                repeated, known, drawn = answers.completions_of(
+                    self._model, part, x, int(n), batch_seed((seed, number))
+                )
+                cells = layout.completed(repeated, as_array(known), as_array(drawn), keep=False)
+                parts.append((repeated.cells, cells))
+        return changed(frame, layout, np.repeat(np.arange(frame.num_rows), n), parts)
 
     def _drawn(self, number: int, seed: int, batch: int) -> Any:
         model = self._model
@@ -331,7 +335,7 @@ class TableModel:
             warnings.warn(message, stacklevel=4)  # at the call of the user, above contextlib and a method
 
 
-def _changed(frame: Frame, layout: Layout, rows: Array, parts: Sequence[tuple[Array, Array]]) -> Any:
+def changed(frame: Frame, layout: Layout, rows: Array, parts: Sequence[tuple[Array, Array]]) -> Any:
     """The rows of a frame with the cells of `parts`, pairs of the cells before and after, that are others now."""
     changes = {}
     for position in (position for position in layout.positions if parts):

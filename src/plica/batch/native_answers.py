@@ -1,0 +1,201 @@
+"""The answers of native files (`.plicab`), which need no torch: rows are numbers, and entries of the file answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plica.errors import InputError, UnsupportedError
+from plica.files.rows.batch import Array, Batch
+from plica.runtime.module import NativeModule, load
+from plica.symbolic.domains import COUNTS, REALS
+from plica.tables.answers import batch_seed, variable_of
+from plica.tables.model import Model
+from plica.tables.questions import (
+    LOG_LIKELIHOOD,
+    Answers,
+    Beside,
+    Complete,
+    Filled,
+    Predict,
+    Question,
+    Sample,
+    Score,
+)
+
+NATIVE = ".plicab"
+_MOST_STATES = 1 << 16
+
+
+def native_model(path: Path) -> Model:
+    """The model of a native file, of which one thread computes each call.
+
+    Raises:
+        UnsupportedError: The file has no entry that scores rows.
+        NativeFileError: It is damaged.
+    """
+    module = load(path, threads=1)
+    names = [name for name in ("log_likelihood", "marginal") if name in module.entries]
+    if not names:
+        raise UnsupportedError(f"{path}: scores no rows; export the model with --query log-likelihood")
+    entry = module[names[0]].entry
+    (argument,) = entry.arguments
+    width = argument.shape[1]
+    (result,) = entry.shown
+    if not isinstance(width, int) or result.shape[1:] != (1, 1):
+        raise UnsupportedError(f"{path}: {entry.name} gives {result}; expected one number for each row")
+    return Model(module, None, None, (COUNTS if "int" in argument.dtype else REALS,) * width)
+
+
+def native_answers(question: Question, model: Model) -> Answers:
+    """The answers of a native file.
+
+    Raises:
+        UnsupportedError: The file has no entry that answers the question.
+    """
+    return _ANSWERS[type(question)](question, model)
+
+
+def _entry(model: Model, name: str, query: str) -> Callable[..., Any]:
+    module: NativeModule = model.circuit
+    if name not in module.entries:
+        raise UnsupportedError(
+            f"{module.path}: has no entry {name}; export the model with --query {query}, or give the .plica"
+        )
+    return module[name]
+
+
+def _scores(model: Model, batch: Batch | None, x: Array) -> Array:
+    """The log-likelihood of rows `(B, D)`.
+
+    Raises:
+        InputError: A row has a number that is no value of its column.
+    """
+    module: NativeModule = model.circuit
+    if "log_likelihood" in module.entries and (x.dtype.kind in "iu" or not np.isnan(x).any()):
+        entry = module["log_likelihood"]
+        dtype = entry.entry.arguments[0].dtype
+        x = x.astype(np.int64 if "int" in dtype else dtype)
+    else:
+        entry = module["marginal"] if "marginal" in module.entries else module["log_likelihood"]
+        dtype = entry.entry.arguments[0].dtype
+        if "int" in dtype:
+            _entry(model, "marginal", "marginal")
+        x = x.astype(dtype)
+    scores: Array = np.asarray(entry(x))[:, 0, 0]
+    wrong = np.flatnonzero(np.isnan(scores))
+    if batch is not None and len(wrong):
+        raise InputError(
+            f"{batch.labels[int(wrong[0])]}: a number is no value of its column; correct it, or leave it missing"
+        )
+    return scores
+
+
+def _score(question: Any, model: Model) -> Beside:
+    if question.comparable:
+        raise UnsupportedError(f"{model.circuit.path}: a native file has no comparable scores; give the .plica")
+    read = [variable_of(model.names, name) for name in question.of]
+    hidden = [variable for variable in range(model.width) if read and variable not in read]
+
+    def columns(batch: Batch, x: Array) -> Sequence[Array]:
+        if hidden:
+            x = x.astype(np.float64)
+            x[:, hidden] = np.nan
+        return [_scores(model, batch, x)]
+
+    return Beside(model, {LOG_LIKELIHOOD: float}, columns)
+
+
+def _complete(question: Any, model: Model) -> Filled:
+    if question.method == "mean":
+        raise UnsupportedError(
+            f"{model.circuit.path}: a native file has no means; give the .plica, or the method mpe or sample"
+        )
+    is_drawn = question.method == "sample"
+    entry = _drawing(model) if is_drawn else _filling(model, "mpe", "mpe")
+
+    def fill(number: int, batch: Batch, x: Array) -> tuple[Batch, Array, Array]:
+        seed = {"seed": batch_seed((question.seed, number))} if is_drawn else {}
+        return batch, x, entry(batch, x, **seed)
+
+    return Filled(model, fill)
+
+
+def _sample(question: Any, model: Model) -> Filled:
+    entry = _drawing(model)
+
+    def fill(number: int, batch: Batch, x: Array) -> tuple[Batch, Array, Array]:
+        labels = [label for label in batch.labels for _ in range(question.number)]
+        repeated = Batch(np.repeat(batch.cells, question.number, axis=0), labels)
+        known = np.repeat(x, question.number, axis=0)
+        return repeated, known, entry(repeated, known, seed=batch_seed((question.seed, number)))
+
+    return Filled(model, fill, keep=False, is_drawn=True)
+
+
+def _drawing(model: Model) -> Callable[..., Array]:
+    return _filling(model, "conditional_sample", "conditional-sample")
+
+
+def _filling(model: Model, name: str, query: str) -> Callable[..., Array]:
+    """A function from rows to rows without missing numbers."""
+    entry: Any = _entry(model, name, query)
+    dtype = entry.entry.arguments[0].dtype
+
+    def fill(batch: Batch, x: Array, **options: int) -> Array:
+        rows, values = entry(x.astype(dtype), **options)
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if len(wrong):
+            raise InputError(
+                f"{batch.labels[int(wrong[0])]}: the model gives the row a probability of 0, or a number is no value "
+                "of its column; correct it, or leave it missing"
+            )
+        return np.asarray(rows)
+
+    return fill
+
+
+def _predict(question: Any, model: Model) -> Beside:
+    variable = variable_of(model.names, question.column)
+    if question.quantiles or model.domains[variable] != COUNTS:
+        raise UnsupportedError(
+            f"{model.circuit.path}: a native file predicts columns of states alone, and no quantiles; give the .plica"
+        )
+    _entry(model, "marginal", "marginal")
+    states = _num_states(model, variable)
+
+    def columns(batch: Batch, x: Array) -> Sequence[Array]:
+        x = x.astype(np.float64)
+        x[:, variable] = np.nan
+        whole = _scores(model, batch, x).astype(np.float64)
+        impossible = np.flatnonzero(np.isneginf(whole))
+        if len(impossible):
+            raise InputError(f"{batch.labels[int(impossible[0])]}: the model gives the row a probability of 0")
+        result = []
+        for state in range(states):
+            x[:, variable] = state
+            result.append(np.exp(_scores(model, batch, x) - whole))
+        return result
+
+    return Beside(model, dict.fromkeys(map(str, range(states)), float), columns, model.names[variable])
+
+
+def _num_states(model: Model, variable: int) -> int:
+    """How many states a variable has: the first number that is none."""
+    row = np.full((1, model.width), np.nan)
+    for state in range(_MOST_STATES):
+        row[0, variable] = state
+        if np.isnan(_scores(model, None, row)).any():
+            return state
+    raise UnsupportedError(f"{model.circuit.path}: column {variable} has no states, but counts without a bound")
+
+
+_ANSWERS: Mapping[type[Question], Callable[[Any, Model], Answers]] = {
+    Score: _score,
+    Complete: _complete,
+    Sample: _sample,
+    Predict: _predict,
+}
