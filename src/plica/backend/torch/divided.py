@@ -41,16 +41,39 @@ def own_part(tensor: Any) -> tuple[int, slice]:
     return axis, part_of(tensor.shape[axis], tensor.device_mesh.size(), tensor.device_mesh.get_local_rank())
 
 
-def with_whole_folds(tensor: Tensor) -> Tensor:
-    """A tensor `(F, *shape)` from which every process can take its part of any fold.
+def folds_of(tensor: Any) -> Sequence[Tensor]:
+    """The folds `(*shape,)` of a tensor `(F, *shape)`, each divided as it is.
 
     Of one that is divided along the axis of folds each process gets a copy: all call this together.
     """
-    if not is_divided(tensor) or own_part(tensor)[0]:
-        return tensor
-    from torch.distributed.tensor import Replicate
+    if not is_divided(tensor):
+        sequence: Sequence[Tensor] = tensor
+        return sequence
+    from torch.distributed.tensor import DTensor, Replicate, Shard
 
-    return tensor.redistribute(placements=[Replicate()])  # type: ignore[attr-defined]  # of DTensor
+    axis, _ = own_part(tensor)
+    placement = Shard(axis - 1) if axis else Replicate()
+    if not axis:
+        tensor = tensor.redistribute(placements=[placement])
+    mesh, shape, stride = tensor.device_mesh, tensor.shape[1:], tensor.stride()[1:]
+    return [
+        DTensor.from_local(_at_start(fold), mesh, [placement], run_check=False, shape=shape, stride=stride)
+        for fold in tensor.to_local().unbind()
+    ]
+
+
+def _at_start(tensor: Tensor) -> Tensor:
+    """The same memory as a tensor that begins where its storage does.
+
+    Torch's `async_save` takes any other local tensor of a `DTensor` for one that has no storage (found in 2.13).
+    """
+    start = tensor.storage_offset() * tensor.element_size()
+    if not start or tensor.is_meta:
+        return tensor
+    if not tensor.is_contiguous():
+        return tensor.clone()
+    storage = tensor.untyped_storage()[start : start + tensor.nbytes]
+    return tensor.new_empty(0).set_(storage, 0, tensor.shape, tensor.stride())  # type: ignore[call-overload]
 
 
 def divided_like(own: Any, folds: Sequence[Any]) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plica.backend.torch.divided import divided_like, is_divided, own_part, with_whole_folds
+from plica.backend.torch.divided import divided_like, folds_of, is_divided, own_part
 from plica.backend.torch.looks import Looks, add_holder
 from plica.backend.torch.sources import seal
 from plica.backend.torch.state import KEY_PATHS, Problems, first_word, pop_fold, rename, stacked
@@ -249,8 +249,8 @@ class Leaves(nn.Module):
         for name, keys in self._keys.items():
             tensor = state.pop(self._path(folded_prefix, name), None)
             if tensor is not None:
-                tensor = with_whole_folds(tensor)
-                folds.update((key, tensor[fold]) for fold, key in enumerate(keys) if key is not None)
+                of_leaf = folds_of(tensor)
+                folds.update((key, of_leaf[fold]) for fold, key in enumerate(keys) if key is not None)
         state.update((f"{prefix}{key}", folds[key]) for key in sorted(folds, key=self._order.__getitem__))
         for name, key in self._module_keys.items():
             rename(state, f"{folded_prefix}{name}.", f"{prefix}{key}.")
@@ -268,8 +268,8 @@ class Leaves(nn.Module):
                     continue  # already folded: a dict of `named_parameters`
                 problems.unexpected.append(folded)
             own = self.tensor(name).detach()
-            whole = with_whole_folds(own)
-            folds = [pop_fold(state, key, whole[fold], problems) for fold, key in enumerate(keys)]
+            own_folds = folds_of(own)
+            folds = [pop_fold(state, key, own_folds[fold], problems) for fold, key in enumerate(keys)]
             state[folded] = divided_like(own, folds) if is_divided(own) else stacked(folds, keys, own, problems)
         return problems
 
