@@ -127,7 +127,7 @@ def loaded(folder: Path, mesh: DeviceMesh, name: str) -> None:
     other = divided(name, mesh, seed=0)
     other.load_state_dict(found)
     third = divided(name, mesh, seed=0)
-    set_model_state_dict(third, found, options=StateDictOptions(full_state_dict=True))
+    set_model_state_dict(third, dict(found), options=StateDictOptions(full_state_dict=True))
     for again in (other, third):
         for key, value in numbers(again.state_dict()).items():
             assert torch.equal(value, found[key])

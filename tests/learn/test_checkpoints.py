@@ -434,9 +434,10 @@ def test_the_last_ones_are_kept_and_a_failed_write_changes_none(
     for step in range(5):
         checkpoint.write({}, {"step": step})
         assert kept() == list(range(step, max(step - 3, -1), -1))
-    with monkeypatch.context() as full, pytest.raises(WriteError, match="no space left on device"):
+    with monkeypatch.context() as full:
         full.setattr(os, "fsync", _full_disk)
-        checkpoint.write({}, {"step": 5})
+        with pytest.raises(WriteError, match="no space left on device"):
+            checkpoint.write({}, {"step": 5})
     assert kept() == [4, 3, 2]
     monkeypatch.setattr(os, "link", _full_disk)  # a file system without links
     Checkpoint(tmp_path / "checkpoint", keep=2).write({}, {"step": 6})

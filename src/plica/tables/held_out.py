@@ -61,7 +61,14 @@ def held_out(model: Model, train: Array, test: Array, seed: int) -> tuple[HeldOu
         posterior = _Posterior.of(model, holed) if len(rows) else None
         return tuple(
             _of_column(
-                model, posterior, int(variable), train[:, variable], rows, hidden[:, variable], holed, not number % every
+                model,
+                posterior,
+                int(variable),
+                train[:, variable],
+                rows,
+                hidden[:, variable],
+                holed,
+                not number % every,
             )
             for number, variable in enumerate(variables)
             if posterior is not None
