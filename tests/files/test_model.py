@@ -231,11 +231,11 @@ def test_a_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
     path = saved(tmp_path)
     before = path.read_bytes()
 
-    def broken(tensors: Any, target: Path, metadata: Any) -> None:  # noqa: ARG001
+    def broken(target: Path, *_: Any) -> None:
         target.write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("plica.files.model.save_file", broken)
+    monkeypatch.setattr("plica.files.model._write", broken)
     with pytest.raises(KeyboardInterrupt):
         saved(tmp_path)
     assert path.read_bytes() == before

@@ -1,5 +1,6 @@
 """A resumed run ends like one without a break, to the bit; wrong and damaged checkpoints are refused."""
 
+import errno
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from plica.backend.torch.compiler import TorchCompiler
-from plica.errors import DTypeError, FileFormatError, InputError, WriteError
+from plica.errors import DTypeError, FileFormatError, InputError, ShapeError, WriteError
 from plica.learn import Adam, Checkpoint, Epoch, FitResult, fit
 from plica.learn.checkpoints import describe_model, read_notes
 from plica.symbolic.circuit import Circuit
@@ -419,3 +420,31 @@ def test_a_run_that_is_killed_at_random_moments_loses_at_most_one_epoch_and_no_b
     assert lost <= 1
     assert same
     assert left == ["checkpoint", "log", "result.json"]
+
+
+def test_the_last_ones_are_kept_and_a_failed_write_changes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Checkpoint(tmp_path / "checkpoint", keep=3)
+
+    def kept() -> list[int]:
+        files = sorted(tmp_path.iterdir())
+        return [Checkpoint(file).read({})["step"] for file in files]
+
+    for step in range(5):
+        checkpoint.write({}, {"step": step})
+        assert kept() == list(range(step, max(step - 3, -1), -1))
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", _full_disk)
+        with pytest.raises(WriteError, match="no space left on device"):
+            checkpoint.write({}, {"step": 5})
+    assert kept() == [4, 3, 2]
+    monkeypatch.setattr(os, "link", _full_disk)  # a file system without links
+    Checkpoint(tmp_path / "checkpoint", keep=2).write({}, {"step": 6})
+    assert Checkpoint(tmp_path / "checkpoint.1").read({})["step"] == 4
+    with pytest.raises(ShapeError, match="keep"):
+        Checkpoint(tmp_path / "checkpoint", keep=0)
+
+
+def _full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

@@ -13,15 +13,15 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from plica.arguments import elements, found, integer, keywords
 from plica.errors import DTypeError, FileFormatError, InputError, PlicaError, UnsupportedError
@@ -57,6 +57,22 @@ _SHOWN = 6  # problems that one message lists
 _MAX_AXES = 32  # of a tensor; numpy and torch have 64, and folding and products of shapes add some
 # The dtypes that are written; complex numbers are pairs of floats.
 _STORED = ("BOOL", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
+
+
+@runtime_checkable
+class Unread(Protocol):
+    """An array that is read when it is written; each is held in memory alone."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+
+    def read(self) -> Array:
+        """The numbers."""
 
 
 LeafRows: TypeAlias = Mapping[type, LeafRow]
@@ -107,7 +123,7 @@ class ModelFile:
 def save_model(
     path: str | os.PathLike[str],
     circuit: Circuit,
-    tensors: Mapping[str, Array],
+    tensors: "Mapping[str, Array | Unread]",
     options: Mapping[str, Any],
     *,
     classes: Iterable[type | LeafRow] = (),
@@ -117,7 +133,8 @@ def save_model(
     Args:
         path: The file; by habit it ends in `.plica`.
         circuit: The structure.
-        tensors: Weights by the keys of `state_dict`, unfolded, including those of modules that layers hold.
+        tensors: Weights by the keys of `state_dict`, unfolded, including those of modules that layers hold. Those that
+            are `Unread` are read one after another, in the order of their keys.
         options: JSON values, such as the semiring and dtype to compile with.
         classes: Custom layers, parameter nodes and initializers that the circuit uses. For a leaf that is no
             `ComposedParameter`, pass the LeafRow of its context.
@@ -128,7 +145,7 @@ def save_model(
         FileFormatError: The tensors do not fit the circuit, or the path cannot be written.
         DTypeError: An item of `classes` is neither a class nor a LeafRow, or `path` is no path.
     """
-    tensors = {name: np.asarray(value) for name, value in tensors.items()}
+    tensors = {name: value if isinstance(value, Unread) else np.asarray(value) for name, value in tensors.items()}
     known, rows = _classes(classes)
     structure, arrays = encode_circuit(circuit, known)
     resolved = resolve_circuit(circuit, rows)
@@ -152,13 +169,71 @@ def save_model(
     _check_options(
         json.loads(json.dumps(description["options"])), resolved
     )  # through JSON, as a reader will get them: it turns tuples into lists
-    plain = {name: _to_storable(value) for name, value in stored.items()}
-    plain[_DIGEST] = _digest(text, plain)
     with replacing(path) as temporary:
         try:
-            save_file(plain, temporary, metadata={KEY: text})  # one key, because the format keeps no order of keys
-        except (SafetensorError, OSError) as error:  # a full disk, for instance
+            _write(temporary, text, stored)
+        except OSError as error:  # a full disk, for instance
             raise FileFormatError(f"{path}: cannot be written: {error}; what was there stays") from error
+
+
+def _write(path: Path, text: str, stored: Mapping[str, "Array | Unread"]) -> None:
+    """Write tensors in the safetensors format, one after another, and last the digest of all.
+
+    Args:
+        path: The file.
+        text: The description.
+        stored: The tensors by name; each is read once, in the order of names.
+
+    Raises:
+        FileFormatError: A tensor that was not read before has NaN.
+    """
+    digest = hashlib.sha256(text.encode())
+    places = {name: _storable_place(value) for name, value in stored.items()}
+    places[_DIGEST] = _Place("U8", (digest.digest_size,), digest.digest_size, 1)
+    order = sorted(places, key=lambda name: (-places[name].itemsize, name))  # so that numbers lie at multiples of sizes
+    header: dict[str, Any] = {"__metadata__": {KEY: text}}  # one key, because the format keeps no order of keys
+    start, starts = 0, {}
+    for name in order:
+        place, starts[name] = places[name], start
+        start += place.nbytes
+        header[name] = {"dtype": place.dtype, "shape": list(place.shape), "data_offsets": [starts[name], start]}
+    head = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    head += b" " * (-len(head) % _ALIGNED)
+    with path.open("wb") as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        for name in sorted(stored):
+            value = _to_storable(stored[name])
+            problem = _not_numbers(value) if isinstance(stored[name], Unread) else ""
+            if problem:
+                raise FileFormatError(f"save_model: {name.removeprefix(_WEIGHT)}: {problem}")
+            _add_to_digest(digest, name, value)
+            file.seek(8 + len(head) + starts[name])
+            file.write(value.reshape(-1).view(np.uint8).data)
+        file.seek(8 + len(head) + starts[_DIGEST])
+        file.write(digest.digest())
+
+
+_ALIGNED = 8  # bytes, of which the header has a multiple
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the header of a file says of a tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    itemsize: int
+
+
+def _storable_place(value: "Array | Unread") -> _Place:
+    """The place of a tensor as `_to_storable` gives it."""
+    dtype, shape = np.dtype(value.dtype), tuple(value.shape)
+    if dtype.kind == "c":
+        dtype, shape = np.zeros((), dtype).real.dtype, (*shape, 2)
+    letter = {"b": "BOOL", "i": "I", "u": "U", "f": "F"}[dtype.kind]
+    name = letter if dtype.kind == "b" else f"{letter}{8 * dtype.itemsize}"
+    return _Place(name, shape, math.prod(shape) * dtype.itemsize, dtype.itemsize)
 
 
 def load_model(
@@ -327,7 +402,7 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
 def _check_tensors(
     source: str,
     circuit: Circuit,
-    tensors: Mapping[str, Array],
+    tensors: "Mapping[str, Array | Unread]",
     entries: "Mapping[str, Entry]",
     *,
     exactly: bool = False,
@@ -361,16 +436,22 @@ def _check_tensors(
         raise FileFormatError(f"{source} do not fit the circuit: {'; '.join(problems[:_SHOWN])}{more}{advice}")
 
 
-def _not_numbers(value: Array | None) -> str:
+def _not_numbers(value: "Array | Unread | None") -> str:
     """A message with the number of NaN entries of a weight, which would make every result NaN; empty if none is."""
-    if value is None or value.dtype.kind not in "fc":
+    if value is None or isinstance(value, Unread) or value.dtype.kind not in "fc":
         return ""
     count = int(np.isnan(value).sum())
     return f"{count} of {value.size} entries are NaN" if count else ""
 
 
 def _misfit(
-    name: str, tensors: Mapping[str, Array], dtype: str, shape: tuple[int, ...], kinds: str, *, exactly: bool = False
+    name: str,
+    tensors: "Mapping[str, Array | Unread]",
+    dtype: str,
+    shape: tuple[int, ...],
+    kinds: str,
+    *,
+    exactly: bool = False,
 ) -> list[str]:
     """The problem of a tensor as a list of one line, or an empty list."""
     if name not in tensors:
@@ -385,15 +466,18 @@ def _digest(text: str, tensors: Mapping[str, Array]) -> Array:
     """The SHA-256 of a description and of all tensors as they are stored, by name: `(32,)` bytes."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
-        value = tensors[name]
-        digest.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
-        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+        _add_to_digest(digest, name, tensors[name])
     return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 
-def _to_storable(value: Array) -> Array:
+def _add_to_digest(digest: Any, name: str, value: Array) -> None:
+    digest.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
+    digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+
+
+def _to_storable(value: "Array | Unread") -> Array:
     """C order, and complex numbers as pairs: the format has no complex numbers of double precision."""
-    value = np.array(value, order="C")
+    value = np.asarray(value.read() if isinstance(value, Unread) else value, order="C")
     return np.stack((value.real, value.imag), axis=-1) if value.dtype.kind == "c" else value
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from plica.arguments import found
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.divided import write_together
 from plica.backend.torch.state import load_arrays, state_arrays
 from plica.errors import DTypeError, UnsupportedError
 from plica.files.model import load_model, save_model
@@ -33,6 +34,8 @@ def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterab
 
     The file holds no code, and the command line takes it (`plica score`, `plica export`). A circuit that was loaded
     from a file keeps the file's further entries, such as the columns of tables. Reals of 16 bits are loaded as float32.
+    All processes save a circuit that is divided among them (`plica.distributed.shard`); the first one writes the file,
+    and no more than one tensor is whole at a time.
 
     Args:
         circuit: The result of `plica.compile`.
@@ -55,7 +58,12 @@ def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterab
         )
     dtype = "float64" if as_dtype(circuit.dtype) == DType.FLOAT64 else "float32"
     options = {**circuit.saved_with, "semiring": semiring, "dtype": dtype}
-    save_model(path, circuit.symbolic, state_arrays(circuit), options, classes=classes)
+    if circuit.leaves.is_sharded:
+        write_together(
+            circuit.state_dict(), lambda state: save_model(path, circuit.symbolic, state, options, classes=classes)
+        )
+    else:
+        save_model(path, circuit.symbolic, state_arrays(circuit), options, classes=classes)
 
 
 def load(

@@ -15,6 +15,7 @@ plica.errors.InputError: ...checkpoint: belongs to another run: its seed is 0, a
 
 import hashlib
 import os
+import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint
 
+from plica.arguments import integer
 from plica.errors import DTypeError, FileFormatError, InputError
 from plica.paths import as_path, check_can_create, check_is_file, remove_leftovers, replacing
 from plica.symbolic.circuit import Circuit
@@ -48,11 +50,19 @@ class Checkpoint:
         path: The file; its folder is made if missing.
         seconds: A long epoch writes it whenever so many seconds have passed; each epoch writes it at its end.
         notes: Plain values for whoever resumes the run, such as the settings of a script.
+        keep: How many of the last ones are kept: the one before is `path.1`, the one before that `path.2`.
+
+    Raises:
+        DTypeError, ShapeError: `keep` is no whole number from 1 on.
     """
 
     path: str | os.PathLike[str]
     seconds: float = 300.0
     notes: Mapping[str, Any] = field(default_factory=dict)
+    keep: int = 1
+
+    def __post_init__(self) -> None:
+        integer("a checkpoint", "keep", self.keep, least=1)
 
     def exists(self) -> bool:
         """Whether there is a file."""
@@ -91,6 +101,21 @@ class Checkpoint:
                     f"{path}: a checkpoint holds tensors and plain values, and here are objects of "
                     f"{', '.join(sorted(objects))}; leave them out of its notes, or of the state of the schedule"
                 )
+            self._keep_earlier(path)
+
+    def _keep_earlier(self, path: Path) -> None:
+        """Give the files that are there the names of earlier ones; the last one has both names until it is replaced."""
+        if self.keep == 1 or not path.exists():
+            return
+        numbered(path, self.keep - 1).unlink(missing_ok=True)
+        for number in range(self.keep - 1, 1, -1):
+            before = numbered(path, number - 1)
+            if before.exists():
+                before.replace(numbered(path, number))
+        try:
+            os.link(path, numbered(path, 1))
+        except OSError:  # the file system has no such links
+            shutil.copyfile(path, numbered(path, 1))
 
     def read(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         """The state that was written last.
@@ -116,6 +141,15 @@ class Checkpoint:
     def remove_leftovers(self) -> None:
         """Remove temporary files of runs that were killed while they wrote."""
         remove_leftovers(as_path(self.path))
+
+
+def numbered(path: Path, number: int) -> Path:
+    """The file of a checkpoint that so many later ones have replaced.
+
+    >>> numbered(Path("runs/checkpoint"), 2).name
+    'checkpoint.2'
+    """
+    return path.with_name(f"{path.name}.{number}")
 
 
 def _plain(value: Any) -> Any:

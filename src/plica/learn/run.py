@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from plica.backend.torch.divided import is_divided
 from plica.distributed.ranks import Agreement, current_ranks
 from plica.errors import FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.learn.checkpoints import Checkpoint, describe_model, random_state, set_random_state
@@ -73,7 +74,7 @@ class Run:
 
     Raises:
         InputError: There are more processes than rows, or processes have other models, rows or settings.
-        UnsupportedError: The learner cannot train the model, or it adds up gradients itself.
+        UnsupportedError: The learner cannot train the model, it adds up gradients itself, or is divided.
     """
 
     def __init__(
@@ -85,6 +86,11 @@ class Run:
         checkpoint: Checkpoint | None,
         on_batch: Callable[[int], None],
     ) -> None:
+        if is_divided(first_parameter(model)):
+            raise UnsupportedError(
+                "fit adds up the gradients of processes itself, and the tensors of this model are divided among them; "
+                "learn them by an optimizer of torch in a loop of your own: docs/training.md shows one"
+            )
         self._model, self._train, self._valid = model, train, valid
         self._settings, self._checkpoint, self._on_batch = settings, checkpoint, on_batch
         self._batch = min(settings.batch, len(train))  # torch counts sizes in 64 bits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from copy import copy
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from plica.backend.torch.given import NOTHING_GIVEN, GivenTensors
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.record import record_call
 from plica.backend.torch.scoring import ScoringModule
+from plica.backend.torch.sharding import shard
 from plica.constants.report import FoldReport
 from plica.errors import DTypeError, InputError, UnsupportedError
 from plica.graph.listing import Listing
@@ -38,6 +39,9 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
 from plica.tracing.scope import current_trace
 from plica.tracing.tracer import Tracer
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 class Compiler(Protocol):
@@ -113,6 +117,18 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
         result: TorchCircuit = self.compiler(operator.name).apply_operator(operator, *arguments, **settings)
         return result
 
+    def refuse_if_sharded(self, what: str) -> None:
+        """Raise if the tensors are divided among processes, so that none has them whole.
+
+        Raises:
+            UnsupportedError: They are.
+        """
+        if self.leaves.is_sharded:
+            raise UnsupportedError(
+                f"{what}: the tensors of the circuit are divided among processes; save it, and load the file into a "
+                "circuit that is not"
+            )
+
     def compiler(self, what: str) -> Compiler:
         """The compiler that compiled it, which has its tensors.
 
@@ -122,12 +138,26 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
         Raises:
             UnsupportedError: The circuit is a copy.
         """
+        self.refuse_if_sharded(what)
         if self._compiler is None:
             raise UnsupportedError(
                 f"{what}: the circuit is a copy, so that no context has its tensors; compile a circuit of "
                 "its own, plica.compile(circuit.symbolic), and load_state_dict(circuit.state_dict())"
             )
         return self._compiler
+
+    def shard(self, mesh: DeviceMesh, at_most: int | None, seed: int) -> None:
+        """Divide the leaves among processes: `plica.distributed.shard` says more."""
+        if self.compiled.opaque:
+            raise UnsupportedError(
+                "shard: the circuit holds modules of yours, which would be divided with it; train it without shard"
+            )
+        is_meta = self.leaves.device.type == "meta"
+        shard(self, self.leaves, self.program, mesh, at_most)
+        self.constants.forget()
+        self.forget_functions()
+        if is_meta:
+            self.reset_parameters(seed)
 
     @property
     def layer_map(self) -> LayerMap:
@@ -216,6 +246,7 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
 
     def arrays(self) -> CircuitArrays:
         """The circuit with its tensors as they are now, in whose memory the arrays may lie."""
+        self.refuse_if_sharded("arrays")
         leaves = [(leaf, tensor.detach().cpu().numpy()) for leaf, tensor in self.leaves.items()]
         return CircuitArrays(self.compiled, leaves, as_dtype(self.dtype))
 
@@ -243,6 +274,7 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
         Raises:
             InputError: As for calls, or a tensor has sets of numbers for each row.
         """
+        self.refuse_if_sharded("with_parameters")
         given = self.take_parameters(parameters)
         by_row = [name for name, is_by_row in given.names if is_by_row]
         if by_row:

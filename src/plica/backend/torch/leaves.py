@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from plica.backend.torch.divided import divided_like, folds_of, is_divided, own_part
 from plica.backend.torch.looks import Looks, add_holder
 from plica.backend.torch.sources import seal
 from plica.backend.torch.state import KEY_PATHS, Problems, first_word, pop_fold, rename, stacked
@@ -50,6 +51,8 @@ class Leaves(nn.Module):
         self.first_words: dict[str, str] = {}  # of keys, each with the attribute of the circuit where paths begin
         self._store: LeafStore | None = None
         self.looks: dict[Hashable, Looks] = {}
+        self._units: dict[str, tuple[str, nn.Module]] = {}  # by attribute, where a leaf was moved
+        self._is_sharded = False
         self.device = torch.get_default_device()
         self.register_load_state_dict_post_hook(_publish)  # type: ignore[no-untyped-call]
 
@@ -70,6 +73,45 @@ class Leaves(nn.Module):
             return [tables[name] for name in self._leaves]
         except KeyError:
             return None
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether leaves are divided among processes, so that the parameters here are parts of them."""
+        return self._is_sharded
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other circuits hold leaves of this one."""
+        return self._store is not None and len(self._store.holders) > 1
+
+    def tensor(self, attribute: str) -> Tensor:
+        """The tensor of one leaf; where it is divided, as it is now: a part, or all of it while it is gathered."""
+        if attribute in self._units:
+            return self._units[attribute][1]._parameters[attribute]  # type: ignore[return-value]  # it holds the leaf
+        tensor: Tensor = getattr(self, attribute)
+        return tensor
+
+    def divide(self, units: Sequence[tuple[nn.Module, Sequence[str]]]) -> None:
+        """Move leaves into modules of their own, since all are divided from now on.
+
+        Args:
+            units: The modules, each with the attributes of its leaves.
+        """
+        self._is_sharded = True
+        for number, (module, attributes) in enumerate(units):
+            self.add_module(f"_unit_{number}", module)
+            for attribute in attributes:
+                module.register_parameter(attribute, self._parameters.pop(attribute))
+                self._units[attribute] = f"_unit_{number}.", module
+
+    @property
+    def units(self) -> Mapping[str, nn.Module]:
+        """The module that holds each leaf that was moved, by attribute."""
+        return {attribute: module for attribute, (_, module) in self._units.items()}
+
+    def publish(self) -> None:
+        """Tell the compiler that leaves are other tensors now."""
+        _publish(self)
 
     @property
     def is_autocast(self) -> bool:
@@ -190,7 +232,7 @@ class Leaves(nn.Module):
 
     def items(self) -> Iterator[tuple[Leaf, Tensor]]:
         """The leaves with their tensors."""
-        return ((leaf, getattr(self, name)) for name, leaf in self._leaves.items())
+        return ((leaf, self.tensor(name)) for name, leaf in self._leaves.items())
 
     @property
     def owners(self) -> Owners:
@@ -205,9 +247,10 @@ class Leaves(nn.Module):
         """In `state`, replace folded tensors by one entry for each fold, in the order of the circuit's layers."""
         folds: dict[str, Tensor] = {}
         for name, keys in self._keys.items():
-            tensor = state.pop(f"{folded_prefix}{name}", None)
+            tensor = state.pop(self._path(folded_prefix, name), None)
             if tensor is not None:
-                folds.update((key, tensor[fold]) for fold, key in enumerate(keys) if key is not None)
+                of_leaf = folds_of(tensor)
+                folds.update((key, of_leaf[fold]) for fold, key in enumerate(keys) if key is not None)
         state.update((f"{prefix}{key}", folds[key]) for key in sorted(folds, key=self._order.__getitem__))
         for name, key in self._module_keys.items():
             rename(state, f"{folded_prefix}{name}.", f"{prefix}{key}.")
@@ -218,16 +261,22 @@ class Leaves(nn.Module):
         for name, key in self._module_keys.items():
             problems.unexpected.extend(rename(state, f"{prefix}{key}.", f"{folded_prefix}{name}."))
         for name, own_keys in self._keys.items():
-            folded = f"{folded_prefix}{name}"
+            folded = self._path(folded_prefix, name)
             keys = [None if key is None else f"{prefix}{key}" for key in own_keys]
             if folded in state:
                 if not any(key in state for key in keys):
                     continue  # already folded: a dict of `named_parameters`
                 problems.unexpected.append(folded)
-            own = getattr(self, name).detach()
-            folds = [pop_fold(state, key, own[fold], problems) for fold, key in enumerate(keys)]
-            state[folded] = stacked(folds, keys, own, problems)
+            own = self.tensor(name).detach()
+            own_folds = folds_of(own)
+            folds = [pop_fold(state, key, own_folds[fold], problems) for fold, key in enumerate(keys)]
+            state[folded] = divided_like(own, folds) if is_divided(own) else stacked(folds, keys, own, problems)
         return problems
+
+    def _path(self, prefix: str, attribute: str) -> str:
+        """The key of a leaf before it is unfolded."""
+        unit = self._units.get(attribute)
+        return f"{prefix}{unit[0] if unit else ''}{attribute}"
 
 
 @final
@@ -343,21 +392,35 @@ def initialize(
     """Fill every fold from its own initializer.
 
     Draws depend on `seed` and on the number of the symbolic tensor alone, so they are alike whatever was folded and on
-    every device. Folds of tensors without a number belong to other circuits and stay as they are.
+    every device. Folds of tensors without a number belong to other circuits and stay as they are. Tensors of the meta
+    device have no numbers. Of a divided tensor each process keeps its part of the draws, one fold after another.
     """
     for leaf, tensor in leaves:
+        if tensor.is_meta:
+            continue
+        axis, part = own_part(tensor) if is_divided(tensor) else (0, slice(None))
+        within = (slice(None),) * (axis - 1) + (part,) if axis else ()
         own = [
-            partial(_fill_member, member=member, seed=[seed, numbers[member]], drawing=drawing)
+            partial(_fill_member, member=member, seed=[seed, numbers[member]], drawing=drawing, part=within)
             if member in numbers
             else None
             for member in leaf.members
         ]
-        foldwise_initializer_(tensor, initializers=own)
+        local = tensor.to_local() if is_divided(tensor) else tensor  # type: ignore[attr-defined]  # of DTensor
+        foldwise_initializer_(local, initializers=own if axis else own[part])
 
 
-def _fill_member(fold: Tensor, member: TensorParameter, seed: list[int], drawing: InitializerRows) -> None:
+def _fill_member(
+    fold: Tensor, member: TensorParameter, seed: list[int], drawing: InitializerRows, part: tuple[slice, ...]
+) -> None:
+    """Fill a part of a fold, which has draws of its own whatever the part is."""
     assert member.initializer is not None, "a leaf without a value of its own has no tensor"
-    _fill(fold, member.initializer, np.random.default_rng(seed), drawing)
+    generator = np.random.default_rng(seed)
+    if part:
+        whole = torch.empty(member.shape, dtype=fold.dtype)
+        fold.copy_(_fill(whole, member.initializer, generator, drawing)[part])
+    else:
+        _fill(fold, member.initializer, generator, drawing)
 
 
 @torch.no_grad()

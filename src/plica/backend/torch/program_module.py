@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.leaves import LeafStore, Leaves, initialize
+from plica.backend.torch.sharding import ShardedRun
 from plica.backend.torch.sources import constant_result
 from plica.backend.torch.state import KeyPath, unfold_states
 from plica.backend.torch.watch import Watch
@@ -121,6 +122,11 @@ class ProgramModule(nn.Module, ABC):
         self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, self._keys, self.dtype))
         return owners_of(lowered.captured)
 
+    def forget_functions(self) -> None:
+        """Generate functions anew where they are needed, since leaves are divided now."""
+        for name in self._forgotten:
+            setattr(self, name, {})
+
     def _fill(self, leaves: Iterable[tuple[Leaf, Tensor]], seed: int | None = None) -> None:
         """Fill tensors from their initializers; without a seed, torch's global generator draws one."""
         numbers = {tensor: number for number, tensor in enumerate(self._keys)}
@@ -145,6 +151,9 @@ class ProgramModule(nn.Module, ABC):
             return
         lowered = self._lower(key)
         self._keep_constants(lowered)
+        if self.leaves.is_sharded:
+            self._runs[key] = ShardedRun(lowered.program, self.leaves)
+            return
         if key not in self._functions:
             self._functions[key] = emit(lowered.program, reuses=True)
         self._runs[key] = self._functions[key]

@@ -170,7 +170,7 @@ class ScoringModule(ProgramModule):
         """Rows that are computed together: on the CPU in parts, but all of them where gradients are enabled."""
         x = batch.x
         assert x is not None, "it has rows"
-        if len(x) <= _LEAST_ROWS or torch.is_grad_enabled() or self._holds:
+        if len(x) <= _LEAST_ROWS or torch.is_grad_enabled() or self._holds or self.leaves.is_sharded:
             return (batch,)
         if not x.is_cpu or batch.given.is_abstract or is_abstract(x):
             return (batch,)
@@ -217,7 +217,7 @@ class ScoringModule(ProgramModule):
             x: `(B, D)`.
             of_rows: Gives the results of rows of these numbers, or of all; true: no variable is missing in them.
         """
-        if self.folded.complete is None or (x.is_floating_point() and not _may_look(x)):
+        if self.folded.complete is None or (x.is_floating_point() and not _may_look(x)) or self.leaves.is_sharded:
             return of_rows(None, False)
         if not x.is_floating_point():
             return of_rows(None, True)
@@ -235,8 +235,8 @@ class ScoringModule(ProgramModule):
         """The result of the Program of `semiring`; of scaled numbers wherever their error bound allows it."""
         x = batch.x
         assert x is not None, "it has rows"
-        if not semiring.faster or self._holds or is_abstract(x):
-            return self._exact(semiring, batch, watch)
+        if not semiring.faster or self._holds or is_abstract(x) or self.leaves.is_sharded:
+            return self._exact(semiring, batch, watch)  # of divided leaves all processes run the same Programs
         of_weights = watch is not None and not batch.given.names
         for stage in self.stages(semiring, x, of_weights=of_weights, complete=batch.complete):
             if stage.bound is Bound.OF_WEIGHTS:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from plica.backend.torch.divided import as_array
 
 _FOLDED = "leaves."  # where the tensors of a circuit are
 KEY_PATHS = "key_paths"  # the attribute of a circuit where paths of keys begin
@@ -48,11 +49,7 @@ def unfold_states(module: nn.Module) -> None:
 
 def state_arrays(module: nn.Module) -> dict[str, NDArray[Any]]:
     """The state dict as arrays of numpy, which has no bfloat16: float32 stands for it."""
-    tensors = {name: tensor.detach().cpu() for name, tensor in module.state_dict().items()}
-    return {
-        name: np.asarray(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)
-        for name, tensor in tensors.items()
-    }
+    return {name: as_array(tensor) for name, tensor in module.state_dict().items()}
 
 
 def load_arrays(module: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -125,6 +125,8 @@ class WeightCheck:
         read, minima = self._read, self._minima
         if read is not None and minima is not None and read.is_current(minima.tensors(leaves)):
             return self._some_zero
+        if leaves.is_sharded:
+            return True
         minima = self._function(leaves, given)
         tensors = minima.tensors(leaves)
         if any(is_abstract(tensor) or tensor.is_meta for tensor in (*tensors, *given)):

@@ -32,6 +32,7 @@ __all__ = ["IntegrateQuery", "SamplingQuery", "TorchQuery", "answer", "query_of"
 def answer(circuit: TorchCircuit, name: str, *arguments: Any) -> Any:
     """The answer to a query that a circuit knows by its name: of the query's driver, or what its Program returns."""
     query = circuit.compiled.query(name)
+    circuit.refuse_if_sharded(query.name)
     if name in SQUARES and is_square(circuit):
         return SQUARES[name](circuit, *arguments)
     if query.driver:

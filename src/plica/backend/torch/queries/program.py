@@ -98,10 +98,19 @@ def rows_within_budget(program: Program) -> int:
 
 
 def as_described(circuit: TorchCircuit) -> FoldedCircuit:
-    """The circuit as it was described, folded like the compiled one: what goes top-down knows no fused layers."""
-    folded = circuit.folded
-    described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
-    return replace(described, rewriting=folded.rewriting)
+    """The circuit as it was described, folded like the compiled one: what goes top-down knows no fused layers.
+
+    It is folded once: a query of each variable would take a time that is quadratic in their number.
+    """
+    described: FoldedCircuit | None = circuit.queries.get(_DESCRIBED)
+    if described is None:
+        folded = circuit.folded
+        described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
+        circuit.queries[_DESCRIBED] = described = replace(described, rewriting=folded.rewriting)
+    return described
+
+
+_DESCRIBED = ("as described",)
 
 
 def query_dtype(circuit: TorchCircuit) -> DType:
