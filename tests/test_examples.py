@@ -31,7 +31,6 @@ OF_THE_GALLERY = (  # which the build of the site runs, too
     "conditional_samples",
     "constrained_text",
     "native_three_ways",
-    "squares_fit_a_ring",
 )
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in {*LONG, *OF_THE_GALLERY})
 
@@ -51,7 +50,6 @@ LAST_LINES = {
     "conditional_samples": "pixels drawn: 1792",
     "constrained_text": "draws that do not match: 0",
     "native_three_ways": "the three agree: True",
-    "squares_fit_a_ring": "Gaussians of each model: 2",
     "constrained_generation": "the forward procedure in numpy finds the same probability: True",
     "digit_sums": "answers of the semantic layer that break the constraint: 0",
     "gaussian_mixture": "components: 24",
