@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 ENGINES := $(VENV)/.engines
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format package explorer bench gpu clean
+.PHONY: help setup demo test test-all check format package explorer bench gpu docs docs-test clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -63,10 +63,21 @@ explorer: ## build the script of plica explore from the folder explorer; needs n
 bench: $(STAMP) ## run the benchmarks (minutes)
 	$(BIN)/python -m benchmarks.run
 
+DOCS_STAMP := $(VENV)/.docs
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	@touch $@
+
+docs: $(DOCS_STAMP) ## build the site in docs/_build/html
+	$(BIN)/python -m sphinx --builder html --jobs 2 --fail-on-warning --keep-going docs docs/_build/html
+
+docs-test: docs ## build the site, then check its pages, links, pictures and names
+	$(BIN)/python -m pytest -n 0 docs/tests
+
 # No installation: a GPU is where some other Python has torch already. `make gpu PYTHON=... OUT=...`
 OUT ?= gpu.json
 gpu: ## check and measure Plica on a GPU, 8 minutes, with the torch of python3 (or PYTHON=) as it is
 	$(if $(filter file,$(origin PYTHON)),python3,$(PYTHON)) -m benchmarks.gpu --out $(OUT)
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery docs/measured docs/reference/*.rst docs/reference/api

@@ -1,6 +1,11 @@
-"""A language model that must say some words: a hidden Markov model times an automaton, both circuits.
+"""Text that must contain words
+============================
 
-    python examples/constrained_generation.py
+A language model that must say some words: a hidden Markov model times an automaton, both circuits.
+
+::
+
+    python examples/constrained_generation.py [picture.png]
 
 A hidden Markov model learns the letters of Plica's licence, in lines of 24. An automaton accepts the lines that contain
 some words in order. The product of both is a circuit, so three questions have exact answers: how probable a line is
@@ -12,6 +17,7 @@ Source: Zhang, Kung, Yoshida, Van den Broeck and Peng, "Adaptable logical contro
 """
 
 import string
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +92,27 @@ def build():
     return model.eval(), automaton, product.eval()
 
 
-def main():
+def draw(model, product, line, path):
+    """How probable each letter is at each step of a line, before and after it must keep the constraint."""
+    from matplotlib.figure import Figure
+
+    rows = torch.full((len(SYMBOLS), STEPS), torch.nan, dtype=torch.float64)
+    tables = []
+    for step in range(STEPS):
+        rows[:, step] = torch.arange(len(SYMBOLS))
+        with torch.no_grad():
+            tables.append([circuit(rows).flatten().softmax(0) for circuit in (model, product)])
+        rows[:, step] = SYMBOLS.index(line[step])
+    figure = Figure(figsize=(9, 8), layout="constrained")
+    for axes, which, title in zip(figure.subplots(2), (0, 1), ("the model", "with the constraint"), strict=True):
+        axes.imshow(torch.stack([table[which] for table in tables], dim=1), cmap="Blues", aspect="auto")
+        axes.set_xticks(range(STEPS), ["_" if letter == " " else letter for letter in line])
+        axes.set_yticks(range(len(SYMBOLS)), [*SYMBOLS[:-1], "_"], fontsize=7)
+        axes.set_title(f"probability of the next letter: {title}")
+    figure.savefig(path)
+
+
+def main(path=None):
     """Train, and ask."""
     model, automaton, product = build()
     with torch.no_grad():
@@ -104,8 +130,10 @@ def main():
     shown = ", ".join(f"{SYMBOLS[symbol]!r} {weights[symbol]:.1e}" for symbol in best)
     print(f"after {PREFIX!r} the constraint is most likely with {shown}")
     exact = np.isclose(probability, forward_procedure(model, automaton), rtol=1e-9, atol=0)
+    if path is not None:
+        draw(model, product, lines[0], path)
     print("the forward procedure in numpy finds the same probability:", bool(exact))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,6 +1,11 @@
-"""A network that learns digits from sums alone, and one whose answers always satisfy a constraint.
+"""Digits learned from sums
+========================
 
-    python examples/digit_sums.py
+A network that learns digits from sums alone, and one whose answers always satisfy a constraint.
+
+::
+
+    python examples/digit_sums.py [picture.png]
 
 An addition `a + b = c` of two digits is a formula: one variable for each value of a, b and c, of which exactly one is
 true. `LogicalCircuit.from_cnf` compiles it to a circuit. Given the weights of its literals, which a network emits for
@@ -18,6 +23,7 @@ Source: Manhaeve et al., "DeepProbLog: neural probabilistic logic programming", 
 "Semantic probabilistic layers for neuro-symbolic learning", 2022, for the second.
 """
 
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -171,7 +177,22 @@ def answers(probabilities):
     return probabilities.reshape(len(probabilities), 3, DIGITS).argmax(2)
 
 
-def main(epochs=(30, 40)):
+def draw(pixels, rows, found, path):
+    """Triples of images, and what both networks answer, where the independent answers are wrong."""
+    from matplotlib.figure import Figure
+
+    semantic, independent = found
+    shown = ((independent[:, 0] + independent[:, 1]) % DIGITS != independent[:, 2]).nonzero().flatten()[:5].tolist()
+    figure = Figure(figsize=(7, 8.4), layout="constrained")
+    for axes, row in zip(figure.subplots(len(shown), 3, squeeze=False), shown, strict=True):
+        for place, name in enumerate(("a", "b", "c = a + b mod 10")):
+            axes[place].imshow(pixels[rows[place][row]].reshape(8, 8), cmap="Greys")
+            axes[place].set_axis_off()
+            axes[place].set_title(f"{name}: {semantic[row, place]}, alone {independent[row, place]}", fontsize=9)
+    figure.savefig(path)
+
+
+def main(path=None, epochs=(30, 40)):
     """Train all networks, and print how often they are right on digits that are held out."""
     torch.manual_seed(0)
     formula = addition(19)
@@ -187,18 +208,21 @@ def main(epochs=(30, 40)):
     nets = learn_checksums(train, layer, epochs[1])
     rows = triples_of(labels, 400)
     truth = torch.stack([labels[each] for each in rows], dim=1)
-    accuracy, valid = [], []
+    accuracy, valid, found = [], [], []
     for net, is_semantic in zip(nets, (True, False), strict=True):
         with torch.no_grad():
             given = literal_weights(*(net(pixels[each]).softmax(1) for each in rows))
         answer = answers((layer.best(given) if is_semantic else given[:, :, 1]).float())
+        found.append(answer)
         accuracy.append((answer == truth).all(1).float().mean().item())
         valid.append(((answer[:, 0] + answer[:, 1]) % DIGITS == answer[:, 2]).float().mean().item())
         name = "with the semantic layer" if is_semantic else "independent answers"
         print(f"checksums, {name}: {accuracy[-1]:.1%} of triples right, {valid[-1]:.1%} satisfy the constraint")
+    if path is not None:
+        draw(pixels, rows, found, path)
     print(f"answers of the semantic layer that break the constraint: {round((1 - valid[0]) * len(truth))}")
     return digit_accuracy, accuracy, valid
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

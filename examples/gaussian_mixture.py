@@ -1,4 +1,9 @@
-"""A Gaussian mixture on points of the plane, learned as a circuit, and asked what it knows.
+"""A Gaussian mixture on two moons
+===============================
+
+A Gaussian mixture on points of the plane, learned as a circuit, and asked what it knows.
+
+::
 
     python examples/gaussian_mixture.py [picture.png]
 

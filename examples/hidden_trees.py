@@ -1,6 +1,11 @@
-"""Hidden Chow-Liu trees: how likely are rows of zeros and ones that the model has not seen?
+"""Hidden Chow-Liu trees of black and white digits
+===============================================
 
-    python examples/hidden_trees.py
+Hidden Chow-Liu trees: how likely are rows of zeros and ones that the model has not seen?
+
+::
+
+    python examples/hidden_trees.py [picture.png]
     python examples/hidden_trees.py FOLDER
 
 Variables that say most of each other are neighbours in a tree, and each has a hidden state. The circuit sums over the
@@ -19,6 +24,7 @@ import numpy as np
 import plica
 from plica.files.datasets import digits, from_path
 from plica.learn import Adam, fit, mean_log_likelihood
+from plica.queries import sample
 from plica.templates import hclt
 
 NAMES = ("plants", "accidents", "baudio", "jester", "dna")
@@ -44,8 +50,24 @@ def black_and_white():
     return replace(data, **{part: (getattr(data, part) > 7).astype(int) for part in ("train", "valid", "test")})
 
 
-def main(folder=None):
-    """Train a tree for each data set and print how likely the test rows are."""
+def draw(circuit, data, path):
+    """Images that the tree has not seen, and draws from it."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.4), layout="constrained")
+    rows = {"digits": data.test[:30], "draws": np.asarray(sample(circuit.eval(), 30, seed=0))}
+    for part, (title, images) in zip(figure.subfigures(1, 2), rows.items(), strict=True):
+        part.suptitle(title)
+        for axes, image in zip(part.subplots(5, 6).flat, images, strict=True):
+            axes.imshow(image.reshape(8, 8), cmap="Greys")
+            axes.set_axis_off()
+    figure.savefig(path)
+
+
+def main(place=None):
+    """Train a tree for each data set, print how likely the test rows are; `place`: a picture's path or a folder."""
+    path = place if str(place).endswith(".png") else None
+    folder = None if path else place
     if folder:
         paths = [Path(folder) / f"debd_{name}.npz" for name in NAMES]
         sets, settings = [from_path(path) for path in paths if path.exists()], {}
@@ -59,6 +81,8 @@ def main(folder=None):
         seconds = time.perf_counter() - start
         found = mean_log_likelihood(circuit, data.test, 1000)
         print(f"{data.name:15} {data.num_variables:9} {log_likelihood_alone(data):12.2f} {found:13.2f} {seconds:9.1f}")
+        if path is not None:
+            draw(circuit, data, path)
     print("compilations:", len(sets))
 
 

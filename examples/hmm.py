@@ -1,6 +1,11 @@
-"""What a hidden Markov model of two states learns from the letters of a text: vowels and consonants.
+"""Vowels and consonants by a hidden Markov model
+==============================================
 
-    python examples/hmm.py
+What a hidden Markov model of two states learns from the letters of a text: vowels and consonants.
+
+::
+
+    python examples/hmm.py [picture.png]
 
 The text is Plica's licence, cut into lines of 50 letters and spaces. One transition and one emission are shared by all
 steps, so the circuit of 50 variables has three tensors; Adam fits them. Its log-likelihoods are those of the forward
@@ -10,6 +15,7 @@ Source: Cave and Neuwirth, "Hidden Markov models for English", 1980.
 """
 
 import string
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +58,22 @@ def forward_procedure(emission, transition, start, lines):
     return total + np.log(state.sum(axis=1))
 
 
-def main():
+def draw(emission, path):
+    """How probable each letter is in each state."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    axes = figure.subplots()
+    places = np.arange(len(SYMBOLS))
+    for state, (probabilities, colour) in enumerate(zip(emission, ("#1f5673", "#c4572e"), strict=True)):
+        axes.bar(places + 0.4 * state - 0.2, probabilities, width=0.4, color=colour, label=f"state {state}")
+    axes.set_xticks(places, [*SYMBOLS[:-1], "_"])
+    axes.set_ylabel("probability")
+    axes.legend()
+    figure.savefig(path)
+
+
+def main(path=None):
     """Train, and say what was learned."""
     lines = read_lines(Path(__file__).parents[1] / "LICENSE")
     seen, held_out = lines[:-40], lines[-40:]
@@ -79,8 +100,10 @@ def main():
     alone = np.log(frequency[held_out]).sum(axis=1)
     for name, scores in (("hidden Markov model", found.numpy()), ("letters alone", alone)):
         print(f"held out, {name}: {-scores.mean() / STEPS / np.log(2):.3f} bits for each symbol")
+    if path is not None:
+        draw(emission, path)
     print("the forward procedure in numpy finds the same:", bool(np.allclose(found, by_hand, rtol=0, atol=1e-9)))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

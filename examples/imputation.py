@@ -1,12 +1,19 @@
-"""Filling in missing pixels: a loop that calls a trained circuit.
+"""Missing pixels, filled in by a loop
+===================================
 
-    python examples/imputation.py
+Filling in missing pixels: a loop that calls a trained circuit.
+
+::
+
+    python examples/imputation.py [picture.png]
 
 A small circuit learns handwritten digits. Then parts of other digits are erased (NaN) and filled in by iterated
 conditional modes: each missing pixel in turn takes the value that makes the image most likely, given all others. During
 the first sweep pixels that were not reached yet are summed out, as the circuit does with every NaN. All of this is one
 compiled function of any number of images; the circuit's parameters are read anew whenever it is called.
 """
+
+import sys
 
 import numpy as np
 import torch
@@ -81,7 +88,23 @@ def picture(row):
     return ["".join("?" if np.isnan(value) else " .:oO@"[int(value) // 3] for value in line) for line in row]
 
 
-def main():
+def draw(erased, filled, images, path):
+    """Images with their erased rows, what is filled in, and as they were."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3), layout="constrained")
+    axes = figure.subplots(3, len(images))
+    for line, (title, rows) in zip(axes, {"erased": erased, "filled in": filled, "true": images}.items(), strict=True):
+        line[0].set_ylabel(title)
+        for place, row in zip(line, rows, strict=True):
+            place.imshow(np.asarray(row).reshape(8, 8), cmap="Greys", vmin=0, vmax=16)
+            place.set_xticks([])
+            place.set_yticks([])
+            place.set_facecolor("#f3d9cc")  # what is missing
+    figure.savefig(path)
+
+
+def main(path=None):
     """Train, erase the middle of some test images, fill it in, and show one of them."""
     torch.manual_seed(0)
     data = digits()
@@ -96,8 +119,10 @@ def main():
     print("erased, filled in, and as it was:")
     pictures = (picture(rows[0].reshape(8, 8)) for rows in (erased, filled, data.test))
     print("\n".join("   ".join(lines) for lines in zip(*pictures, strict=True)))
+    if path is not None:
+        draw(erased, filled, data.test[:count], path)
     print("compilations:", impute.num_compilations)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,12 +1,18 @@
-"""A Kalman filter for time series with missing values, and the gradient of its log-likelihood.
+"""A Kalman filter with missing values
+===================================
 
-    python examples/kalman.py
+A Kalman filter for time series with missing values, and the gradient of its log-likelihood.
+
+::
+
+    python examples/kalman.py [picture.png]
 
 The filter is compiled once for series of any length; NaN stands for a value that was not observed. Its log-likelihood
 is differentiable through torch: `fit` finds the standard deviations of both noises by gradient ascent.
 """
 
 import math
+import sys
 
 import numpy as np
 import torch
@@ -79,7 +85,23 @@ def fit(observed, epochs=40):
     return logarithms.exp().tolist()
 
 
-def main():
+def draw(path):
+    """A path, what was observed of it, and what the filter makes of that."""
+    from matplotlib.figure import Figure
+
+    true, observed = simulate(150, acceleration=2.0, blur=0.3, missing=0.4, seed=3)
+    _, means = kalman(observed, 2.0, 0.3)
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(*true.T, color="#9aa5ad", linewidth=3, label="path")
+    axes.plot(*observed.T, ".", color="#22272e", label="observed (both coordinates)")
+    axes.plot(*means[:, :2].T, color="#c4572e", label="filtered")
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.legend()
+    figure.savefig(path)
+
+
+def main(picture=None):
     """Filter series of several lengths with one compilation, then find the noise of one of them."""
     for steps in (20, 100, 300):
         path, observed = simulate(steps, acceleration=2.0, blur=0.3, missing=0.4, seed=steps)
@@ -88,8 +110,10 @@ def main():
         print(f"{steps:3} steps: log-likelihood {log_likelihood:8.2f}, error of filtered positions {error:.3f}")
     _, observed = simulate(100, acceleration=2.0, blur=0.3, missing=0.4, seed=0)
     print("found acceleration {:.2f} (2.0 is true), blur {:.2f} (0.3 is true)".format(*fit(observed)))
+    if picture is not None:
+        draw(picture)
     print("compilations:", kalman.num_compilations)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,4 +1,9 @@
-"""Filling in a table of mixed columns: a circuit beside scikit-learn's imputers, with 10 to 90 % of the cells missing.
+"""A table with holes beside scikit-learn's imputers
+=================================================
+
+Filling in a table of mixed columns: a circuit beside scikit-learn's imputers, with 10 to 90 % of the cells missing.
+
+::
 
     python examples/mixed_imputation.py [picture.png] [trials]
 

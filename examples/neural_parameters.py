@@ -1,6 +1,11 @@
-"""A neural network that emits the parameters of a circuit, for each row anew: a conditional density.
+"""A network that emits a circuit's parameters
+===========================================
 
-    python examples/neural_parameters.py
+A neural network that emits the parameters of a circuit, for each row anew: a conditional density.
+
+::
+
+    python examples/neural_parameters.py [picture.png]
 
 Length and width of the petals of an iris, given those of its sepals (150 flowers, in units of their spread). The
 circuit is a mixture of products of normal densities. A small network gives it the weights, means and standard
@@ -8,6 +13,8 @@ deviations for each flower: `circuit(y, parameters={name: (B, *shape)})`. The so
 the deviations are the circuit's own, so the network's outputs may be any numbers, and gradients reach the network.
 Beside it the same circuit is trained with parameters of its own, which are alike for all flowers.
 """
+
+import sys
 
 import torch
 from sklearn.datasets import load_iris
@@ -107,10 +114,35 @@ def run(units=3, epochs=60):
         return losses, conditional(held_x, held_y).mean().item(), alone(held_y).mean().item(), conditional
 
 
-if __name__ == "__main__":
+def draw(conditional, path, size=120):
+    """The density of petals for three flowers of the held-out rows, whose petals are crosses."""
+    from matplotlib.figure import Figure
+
+    _, (x, y) = load()
+    side = torch.linspace(-2.2, 2.2, size)
+    cells = torch.cartesian_prod(side, side)  # (size * size, 2)
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    for axes, flower in zip(figure.subplots(1, 3), x[:, 0].argsort()[[5, 25, 45]].tolist(), strict=True):
+        with torch.no_grad():
+            density = conditional(x[flower].expand(len(cells), -1), cells).exp().reshape(size, size)
+        axes.imshow(density.T, origin="lower", extent=(-2.2, 2.2, -2.2, 2.2), cmap="Blues")
+        axes.plot(*y[flower], "x", color="#c4572e", markersize=10)
+        axes.set_xlabel("length of the petals")
+        axes.set_title(f"sepals {x[flower, 0]:.1f} long, {x[flower, 1]:.1f} wide", fontsize=10)
+    figure.savefig(path)
+
+
+def main(path=None):
+    """Train, and compare."""
     losses, of_rows, of_all, conditional = run()
     for epoch in (0, len(losses) // 2, len(losses) - 1):
         print(f"epoch {epoch:2}: negative log-likelihood {losses[epoch]:.3f}")
     print(f"held-out rows, parameters from a network: {of_rows:.3f} nats")
     print(f"held-out rows, parameters for all alike:  {of_all:.3f} nats")
+    if path is not None:
+        draw(conditional, path)
     print(f"leaves that the network gives: {', '.join(conditional.shapes)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

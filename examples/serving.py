@@ -1,11 +1,18 @@
-"""A multilayer perceptron is trained, quantized, and served with packed weights of eight or four bits.
+"""A network served with weights of four bits
+==========================================
 
-    python examples/serving.py
+A multilayer perceptron is trained, quantized, and served with packed weights of eight or four bits.
+
+::
+
+    python examples/serving.py [picture.png]
 
 The model fills in the lower half of handwritten digits. For serving, each column of a weight becomes integers and one
 scale. What is served is written as if it computed with floats in panels of columns; folding the constants packs the
 integers into panels once, and leaves to each call what would make them larger: to convert and to scale them.
 """
+
+import sys
 
 import numpy as np
 import torch
@@ -76,7 +83,22 @@ def halves(rows):
     return scaled[:, :32], scaled[:, 32:]
 
 
-def main():
+def draw(given, filled, path):
+    """Upper halves that were given, with the lower halves that each model fills in."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    for line, (title, lower) in zip(figure.subplots(len(filled), 10), filled.items(), strict=True):
+        line[0].set_ylabel(title)
+        for axes, upper, below in zip(line, given, lower, strict=False):
+            axes.imshow(np.concatenate([upper, below]).reshape(8, 8), cmap="Greys", vmin=0, vmax=1)
+            axes.axhline(3.5, color="#c4572e", linewidth=1)
+            axes.set_xticks([])
+            axes.set_yticks([])
+    figure.savefig(path)
+
+
+def main(path=None):
     """Train, serve in three sizes, train on, and swap the weights of what is served."""
     torch.manual_seed(0)
     data = digits()
@@ -89,12 +111,14 @@ def main():
     def error(found):
         return f"error of a pixel {16 * (found - lower).abs().mean():.3f} of 16"
 
+    filled = {"true": lower}
     with torch.no_grad():
+        filled["float32"] = mlp(given, *parameters)
         print(f"float32 {sum(one.nbytes for one in parameters):6} bytes, {error(mlp(given, *parameters))}")
     for bits in (8, 4):
         folded = fold((32, HIDDEN, 32), bits)
         run = folded.compile(release_sources=True)
-        found = run(given, **constants(parameters, bits))
+        found = filled[f"int{bits}"] = run(given, **constants(parameters, bits))
         print(f"int{bits}    {folded.report().after:6} bytes, {error(found)}")
     print(
         "\n".join(line.split(" (")[0] for line in str(folded.report()).splitlines())
@@ -104,8 +128,10 @@ def main():
     train(parameters, x, y, steps=60)
     run.update(**constants(parameters, 4))
     print(f"trained on, and swapped: {error(run(given))}")
+    if path is not None:
+        draw(given, filled, path)
     print(f"calls of {rows} rows: {before} folds; after the swap {run.num_folds - before} more")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,4 +1,9 @@
-"""A ring and two spirals, learned by a mixture and by squares of one size: what weights of both signs add.
+"""A ring and spirals: squares against mixtures
+============================================
+
+A ring and two spirals, learned by a mixture and by squares of one size: what weights of both signs add.
+
+::
 
     python examples/squares_against_mixtures.py [picture.png]
 

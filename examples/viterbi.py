@@ -1,11 +1,18 @@
-"""The most likely states of a hidden Markov model, for a batch of sequences of different lengths.
+"""Viterbi decoding of sequences of any length
+===========================================
 
-    python examples/viterbi.py
+The most likely states of a hidden Markov model, for a batch of sequences of different lengths.
+
+::
+
+    python examples/viterbi.py [picture.png]
 
 The function is compiled once, when it is decorated: the number of steps, of sequences, of states and of symbols have
 names, and so may be anything. A `scan` runs forwards and keeps, for each step and state, the best state before it;
 another one runs backwards along these pointers.
 """
+
+import sys
 
 import numpy as np
 
@@ -61,7 +68,35 @@ def random_model(num_states, num_symbols, seed):
     return [np.log(draw(np.ones(width), rows)) for rows, width in shapes]
 
 
-def main():
+def simulate(steps, seed):
+    """A model whose states stay for a while, and states and symbols (steps,) drawn from it."""
+    generator = np.random.default_rng(seed)
+    transition = np.full((3, 3), 0.04) + 0.88 * np.eye(3)
+    emission = np.array([[0.6, 0.2, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.1, 0.2, 0.6]])
+    states = [0]
+    for _ in range(steps - 1):
+        states.append(generator.choice(3, p=transition[states[-1]]))
+    symbols = np.array([generator.choice(4, p=emission[state]) for state in states])
+    return [np.log(table) for table in (np.full(3, 1 / 3), transition, emission)], np.array(states), symbols
+
+
+def draw(path):
+    """Symbols, the states that they were drawn from, and the states that are most likely."""
+    from matplotlib.figure import Figure
+
+    model, states, symbols = simulate(160, seed=0)
+    found, _ = viterbi(*model, symbols[:, None], np.array([len(symbols)]))
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    rows = {"symbols": symbols, "states": states, "decoded": np.asarray(found)[:, 0]}
+    for axes, (title, row) in zip(figure.subplots(3, sharex=True), rows.items(), strict=True):
+        axes.imshow(row[None], aspect="auto", cmap="viridis", interpolation="nearest")
+        axes.set_yticks([])
+        axes.set_ylabel(title)
+    axes.set_xlabel(f"step; {np.mean(rows['decoded'] == states):.0%} of the states are right")
+    figure.savefig(path)
+
+
+def main(picture=None):
     """Decode batches of several sizes with one compilation."""
     model, generator = random_model(3, 4, seed=0), np.random.default_rng(1)
     for steps, batch in ((5, 2), (12, 3), (200, 64)):
@@ -70,8 +105,10 @@ def main():
         path, score = viterbi(*model, seen, length)
         shown = "".join(map(str, path[: min(length[0], 40), 0]))
         print(f"{steps:3} steps, {batch:2} sequences: the first has {length[0]:3} symbols, {score[0]:8.2f}, {shown}")
+    if picture is not None:
+        draw(picture)
     print("compilations:", viterbi.num_compilations)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -32,7 +32,7 @@ def cp(
     input_params: Mapping[str, Parameterization] | None = None,
     weight_param: Parameterization | None = None,
 ) -> Circuit:
-    """A sum of tensors of rank one: `T[i, j, ..] = sum over r of w[r] A[r, i] B[r, j] ..`.
+    """A sum of tensors of rank one: of two variables, `T[i, j] = sum over r of w[r] A[r, i] B[r, j]`.
 
     Args:
         shape: The sizes of the tensor, a variable for each.
@@ -84,7 +84,7 @@ def tucker(
 
 
 def tensor_train(shape: Sequence[int], rank: int, *, factor_param: Parameterization | None = None) -> Circuit:
-    """A product of matrices, each chosen by one index: `T[i, j, .., k] = a[i] B[j] .. z[k]`.
+    """A product of matrices, each chosen by one index: of three variables, `T[i, j, k] = a[i] B[j] z[k]`.
 
     Site v is an embedding layer: of `rank` units at both ends (a row and a column), of `rank ** 2` units between.
     There unit `r * rank + s` is entry `(r, s)` of the matrix. The circuit multiplies a row vector with one matrix after
