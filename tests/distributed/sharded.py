@@ -6,7 +6,7 @@ The first process writes what it found to the folder.
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor
 
 import plica
 from plica.backend.torch.circuits import TorchCircuit
@@ -90,7 +91,7 @@ def train(circuit: TorchCircuit, rows: Tensor, steps: int = 3) -> list[float]:
     losses = []
     for _ in range(steps):
         loss = -circuit(rows).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         losses.append(float(loss.detach()))
@@ -111,7 +112,7 @@ def trained(folder: Path, mesh: DeviceMesh, name: str) -> None:
     plica.save(circuit, folder / f"{name}.plica")
     full = get_model_state_dict(circuit, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     state = numbers(circuit.state_dict())
-    parts = {key: tuple(tensor.to_local().shape) for key, tensor in circuit.named_parameters()}
+    parts = {key: tuple(cast(DTensor, tensor).to_local().shape) for key, tensor in circuit.named_parameters()}
     if mesh.get_local_rank() == 0:
         told = {"losses": losses, "scores": scores.detach(), "full": full, "state": state, "parts": parts}
         torch.save({**told, "units": len(set(circuit.leaves.units.values()))}, folder / name)

@@ -1,6 +1,7 @@
 """A circuit that is divided among processes learns what a whole one learns, and its files are those of a whole one."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,12 @@ def test_a_divided_circuit_learns_as_a_whole_one(
         expected, rows = whole(name), rows_of(name)
         losses = train(expected, rows)
         found = torch.load(tmp_path / name, weights_only=False)
-        close = {"rtol": 0.0, "atol": 1e-10}
+        close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-10)
         assert found["state"].keys() == expected.state_dict().keys()
         for key, value in expected.state_dict().items():
-            torch.testing.assert_close(found["state"][key], value, **close)
+            close(found["state"][key], value)
             assert torch.equal(found["full"][key], found["state"][key])
-        torch.testing.assert_close(found["scores"], expected.eval()(rows).detach(), **close)
+        close(found["scores"], expected.eval()(rows).detach())
         assert len(losses) == len(found["losses"])
         of_file = plica.load(tmp_path / f"{name}.plica").state_dict()
         assert all(torch.equal(of_file[key], value) for key, value in found["state"].items())

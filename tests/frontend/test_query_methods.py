@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import torch
 
@@ -39,7 +39,7 @@ ASK: dict[str, Callable[[Any, Any], Any]] = {
     "mpe_bounds": lambda model, x: queries.mpe_bounds(model, x).upper,
     "posterior": lambda model, x: queries.posterior(model, x).probabilities,
     **{
-        name: lambda model, x, name=name: getattr(queries, name)(model, x)
+        name: getattr(queries, name)
         for name in ("log_likelihood", "cdf", "mpe", "mean", "variance", "latent_posterior")
     },
 }

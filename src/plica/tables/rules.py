@@ -66,7 +66,7 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
         given["members"] = tuple(integer("fit", "an entry of members", size, least=1) for size in members)
     question = Question(data, target, given)
     widening = given.get("widening", 1.0)
-    if not isinstance(widening, Real) or not 0.0 < widening < float("inf"):
+    if not isinstance(widening, Real) or not 0.0 < float(widening) < float("inf"):
         raise InputError(f"widening: expected a finite factor of more than 0, found {widening!r}")
     if "widening" in given:
         given["widening"] = float(widening)

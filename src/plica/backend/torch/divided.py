@@ -73,7 +73,7 @@ def _at_start(tensor: Tensor) -> Tensor:
     if not tensor.is_contiguous():
         return tensor.clone()
     storage = tensor.untyped_storage()[start : start + tensor.nbytes]
-    return tensor.new_empty(0).set_(storage, 0, tensor.shape, tensor.stride())  # type: ignore[call-overload]
+    return tensor.new_empty(0).set_(storage, 0, tensor.shape, tensor.stride())
 
 
 def divided_like(own: Any, folds: Sequence[Any]) -> Tensor:

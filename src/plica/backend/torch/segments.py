@@ -131,12 +131,12 @@ def segments(program: Program, units: Mapping[Var, int]) -> tuple[Segment, ...]:
         results = program.outputs if is_last else tuple(var for var in made if var in wanted)
         needed = needed_by([*late], program.outputs if is_last else ())
         early, consts = reads.early(needed)
-        equations = tuple(equation for equation in program.equations if equation in early or equation in late)
-        defined = dict.fromkeys(var for equation in equations for var in equation.outputs)
+        chosen = tuple(equation for equation in program.equations if equation in early or equation in late)
+        defined = dict.fromkeys(var for equation in chosen for var in equation.outputs)
         outside = {**dict.fromkeys((*program.inputs, *program.consts)), **defined}
         read_earlier = tuple(var for var in needed if var not in outside)
         own_consts = tuple(var for var in program.consts if var in consts)
-        part = Program(own_consts, (*program.inputs, *read_earlier), equations, results, program.num_implicit_inputs, 0)
+        part = Program(own_consts, (*program.inputs, *read_earlier), chosen, results, program.num_implicit_inputs, 0)
         own_units = tuple(sorted({units[var] for var in own_consts if var in units}))
         parts.append(Segment(part, read_earlier, own_units))
         wanted = {**{var: None for var in wanted if var not in defined}, **dict.fromkeys(read_earlier)}
