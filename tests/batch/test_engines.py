@@ -31,11 +31,11 @@ def test_an_engine_that_is_not_installed_says_how_to_install_it(
 ) -> None:
     for library in LIBRARIES[name]:
         monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match=rf"pip install 'plica\[{name}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{name}\]'"):
         list(engine_of(name)(str, [0], 1))
     result = plica("score", model, folder, "-o", "out", "--engine", name)
     assert result.exit_code == 2
-    assert f"pip install 'plica[{name}]'" in result.stderr
+    assert f"pip install '.[{name}]'" in result.stderr
     assert not list(Path("out").glob("part-*"))
 
 
@@ -44,7 +44,7 @@ def test_an_engine_that_is_not_installed_says_how_to_install_it(
 def test_every_engine_answers_as_the_command_without_one(
     name: str, plica: Callable[..., Result], model: Path, folder: Path
 ) -> None:
-    assert is_installed(name), f"to test this engine: pip install 'plica[{name}]'; Spark also wants a Java runtime"
+    assert is_installed(name), f"to test this engine: pip install '.[{name}]'; Spark also wants a Java runtime"
     plica("score", model, folder, "--batch", BATCH, "-o", "alone.parquet")
     result = plica("score", model, folder, "--batch", BATCH, "-o", "out", "--engine", name, "--workers", 2)
     assert result.exit_code == 0, result.output
@@ -53,7 +53,7 @@ def test_every_engine_answers_as_the_command_without_one(
 
 @pytest.mark.full
 def test_ray_says_where_actors_would_take_all_processors() -> None:
-    assert is_installed("ray"), "to test this engine: pip install 'plica[ray]'"
+    assert is_installed("ray"), "to test this engine: pip install '.[ray]'"
     import ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -104,7 +104,7 @@ WORDS = {
 def test_workers_that_are_killed_at_random_moments_lose_no_row(
     name: str, plica: Callable[..., Result], model: Path, folder: Path
 ) -> None:
-    assert is_installed(name), f"to test this engine: pip install 'plica[{name}]'; Spark also wants a Java runtime"
+    assert is_installed(name), f"to test this engine: pip install '.[{name}]'; Spark also wants a Java runtime"
     plica("score", model, folder, "--batch", 1, "-o", "alone.parquet")
     words = ("score", model, folder, "--batch", "1", "-o", "out", "--engine", name, "--workers", "2")
     command = [sys.executable, "-m", "plica", *map(str, words)]

@@ -38,7 +38,8 @@ def test_a_loaded_file_needs_numpy_alone(path: Path) -> None:
     others = [
         name
         for name in found.stdout.split()
-        if name not in ("plica", "plica.errors", "plica.extras", "plica.forks", "plica.native", "plica.runtime")
+        if name
+        not in ("plica", "plica.errors", "plica.extras", "plica.forks", "plica.native", "plica.public", "plica.runtime")
         and not name.startswith("plica.runtime.")
     ]
     assert others == []

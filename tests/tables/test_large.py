@@ -84,7 +84,12 @@ def test_recipes_follow_from_all_rows_and_trials_from_the_sample(path: Path, mon
     assert asked[0].num_train == data.num_train > len(data.train)
     monkeypatch.undo()
     tried: list[Recipe] = []
-    best = decide(data, seed=0, dtype="float32", on_trial=lambda recipe, _: tried.append(recipe), members=(2,))
+
+    def hear(text: str, *about: Any) -> None:
+        tried.extend(about[: text.startswith("tried")])
+
+    monkeypatch.setattr("plica.tables.trials.LOGGER.info", hear)
+    best = decide(data, seed=0, dtype="float32", members=(2,))
     assert tried == list(candidates(data, members=(2,)))
     assert len(tried) == 2
     assert best.widening is not None

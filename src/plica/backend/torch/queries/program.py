@@ -110,7 +110,7 @@ def as_described(circuit: TorchCircuit) -> FoldedCircuit:
     return described
 
 
-_DESCRIBED = ("as described",)
+_DESCRIBED = "as described"
 
 
 def query_dtype(circuit: TorchCircuit) -> DType:
