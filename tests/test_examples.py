@@ -32,7 +32,8 @@ OF_THE_GALLERY = (  # which the build of the site runs, too
     "constrained_text",
     "native_three_ways",
 )
-NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in {*LONG, *OF_THE_GALLERY})
+ON_A_CLUSTER = "on_spark"  # the command `plica`, which tests of the command line run
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in {*LONG, *OF_THE_GALLERY, ON_A_CLUSTER})
 
 
 def load(name: str) -> ModuleType:
