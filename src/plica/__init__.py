@@ -7,7 +7,7 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from plica.public import listing
+from plica.public import listing as _listing
 
 if TYPE_CHECKING:
     from plica.constants.changes.states import invalidate
@@ -100,7 +100,7 @@ _PUBLIC_MODULES = {  # and the library that each needs
 
 def __dir__() -> list[str]:
     there = (name for name, library in _PUBLIC_MODULES.items() if not library or find_spec(library))
-    return sorted({*listing(__name__)(), *there, "__version__"})
+    return sorted({*_listing(__name__)(), *there, "__version__"})
 
 
 def _version() -> str:

@@ -107,7 +107,7 @@ def test_a_file_of_a_function_runs_with_numpy_alone(path: Path) -> None:
     error, modules = done.stdout.splitlines()
     assert "test_native_libraries.py:" in error
     assert "index 10 does not lie within axis 0 of size 10" in error
-    assert modules.split() == ["plica.errors", "plica.extras", "plica.forks", "plica.native"]
+    assert modules.split() == ["plica.errors", "plica.extras", "plica.forks", "plica.native", "plica.public"]
 
 
 def test_a_system_that_loads_nothing_from_memory_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
