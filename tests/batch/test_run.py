@@ -39,7 +39,7 @@ def some(names: Iterable[str], *always: str) -> list[Any]:
     return [pytest.param(name, marks=() if name in always else pytest.mark.full) for name in names]
 
 
-@pytest.mark.parametrize("name", some(QUESTIONS, "score", "complete by draws", "predict dates"))
+@pytest.mark.parametrize("name", some(QUESTIONS, "score", "complete by draws"))
 def test_answers_are_those_of_the_command_to_the_bit(
     name: str, plica: Callable[..., Result], model: Path, folder: Path, tmp_path: Path
 ) -> None:
@@ -185,7 +185,7 @@ BEFORE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", some(BEFORE, "a column is missing", "cut short"))
+@pytest.mark.parametrize("name", some(BEFORE, "a column is missing"))
 def test_a_bad_file_is_named_before_any_work_and_answers_stay(
     name: str, model: Path, folder: Path, tmp_path: Path
 ) -> None:
