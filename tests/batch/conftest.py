@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
 from plica import tables
-from plica.cli.main import main
+from tests.cli.conftest import plica as plica
 
 ROWS, FILES, BATCH = 1000, 10, 16
 
@@ -57,17 +56,6 @@ def folder(table: Any, tmp_path: Path) -> Path:
     for part in range(FILES):
         pq.write_table(table.slice(100 * part, 100), path / f"{part}.parquet", row_group_size=30)
     return path
-
-
-@pytest.fixture
-def plica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs the command in an empty folder; arguments are words."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: object) -> Result:
-        return CliRunner().invoke(main, [str(word) for word in words], prog_name="plica")
-
-    return run
 
 
 def parts_in(out: Path) -> list[Path]:
