@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from plica.learn.history import Epoch
-from plica.learn.progress import Progress
+from plica.learn.progress import Progress, TrialProgress
 
 
 class Terminal(io.StringIO):
@@ -22,6 +22,12 @@ def run(quiet: bool) -> None:
             progress.on_epoch(Epoch(number, -20.0, -22.0, best=True, seconds=1.0))
 
 
+def run_trials(quiet: bool) -> None:
+    with TrialProgress(quiet=quiet) as progress:
+        for ended in range(3):
+            progress.on_trial(ended, 3)
+
+
 def test_the_progress_bar_tells_epoch_bits_and_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     run(quiet=False)
@@ -30,8 +36,19 @@ def test_the_progress_bar_tells_epoch_bits_and_speed(monkeypatch: pytest.MonkeyP
     assert bar.count("\n") == 1
 
 
+def test_trials_have_a_bar_on_a_terminal_and_one_line_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    run_trials(quiet=False)
+    assert re.search(r"trying settings:  67%.* 2/3 ", sys.stderr.getvalue())
+    assert not sys.stderr.getvalue().endswith("\n")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    run_trials(quiet=False)
+    assert sys.stderr.getvalue() == "trying 3 settings\n"
+
+
 def test_a_quiet_run_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)
         run(quiet=True)
+        run_trials(quiet=True)
         assert stream.getvalue() == ""

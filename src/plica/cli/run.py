@@ -1,5 +1,6 @@
 """A training run from settings and data to the written results; importing this module loads torch."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from plica.files.tables import Array
 from plica.learn import Epoch, FitResult, Progress, TensorBoard, mean_log_likelihood
 from plica.learn.learners import learner_settings, parse_learner
 from plica.learn.metrics import bits_per_dimension
+from plica.learn.progress import TrialProgress
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit
 from plica.tables.build import build_circuit, compile_circuit, find_device, rows_of
@@ -63,27 +65,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
         check_fits(count_parameters(circuit), settings.dtype)
 
     resumed = resumed or recipe_after_restart(settings)
-    recipe = resumed or decide(
-        data,
-        seed=settings.seed,
-        dtype=settings.dtype,
-        device=settings.device,
-        check=check,
-        structure=settings.region_graph,
-        layer=settings.layer,
-        units=settings.units,
-        trees=settings.trees,
-        start=settings.start,
-        input=settings.input,
-        epochs=settings.epochs,
-        batch=settings.batch,
-        learner=settings.learner,
-        learning_rate=settings.lr,
-        pseudocount=settings.pseudocount,
-        softening=settings.soften,
-        patience=settings.patience,
-        min_delta=settings.min_delta,
-    )
+    recipe = resumed or _decide(settings, data, check, quiet=quiet)
     learner = learner_of(recipe)
     circuit = build_circuit(recipe, data, seed=settings.seed, dtype=settings.dtype)
     check(circuit)
@@ -129,6 +111,33 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     else:
         remove_checkpoint(settings)
     return result.interrupted
+
+
+def _decide(settings: Settings, data: Dataset, check: Callable[[Circuit], None], *, quiet: bool) -> Recipe:
+    """The recipe of a new run: what the settings leave open is chosen by trials."""
+    with TrialProgress(quiet=quiet or not current_ranks().is_first) as progress:
+        return decide(
+            data,
+            seed=settings.seed,
+            dtype=settings.dtype,
+            device=settings.device,
+            check=check,
+            on_trial=progress.on_trial,
+            structure=settings.region_graph,
+            layer=settings.layer,
+            units=settings.units,
+            trees=settings.trees,
+            start=settings.start,
+            input=settings.input,
+            epochs=settings.epochs,
+            batch=settings.batch,
+            learner=settings.learner,
+            learning_rate=settings.lr,
+            pseudocount=settings.pseudocount,
+            softening=settings.soften,
+            patience=settings.patience,
+            min_delta=settings.min_delta,
+        )
 
 
 def _say(line: str) -> None:

@@ -12,6 +12,39 @@ from plica.learn.metrics import bits_per_dimension
 _IN_NOTEBOOK = any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
 
 
+class TrialProgress:
+    """A bar over short trials on stderr, which goes when they have ended; a file or a pipe gets one line.
+
+    Args:
+        quiet: Whether to show nothing.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet, self._bar = quiet, _bar(quiet, desc="trying settings", unit="trial", leave=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+    def on_trial(self, ended: int, trials: int) -> None:
+        """Show that `ended` of all trials have ended."""
+        if self._bar.disable and not self._quiet and not ended:
+            print(f"trying {trials} settings", file=sys.stderr, flush=True)
+        self._bar.total = trials
+        self._bar.update(ended - self._bar.n)
+        self._bar.refresh()
+
+
+def _bar(quiet: bool, **settings: Any) -> Any:
+    """A bar, which a file or a pipe does not get."""
+    drawn = sys.stderr.isatty() or _IN_NOTEBOOK
+    return tqdm(disable=quiet or not drawn, dynamic_ncols=True, smoothing=0.1, **settings)
+
+
 class Progress:
     """One bar over all epochs on stderr: epoch, rows a second, and log-likelihoods of the last and best epoch.
 
@@ -39,16 +72,8 @@ class Progress:
         self._rows, self._epochs, self._scored = rows, epochs, scored
         self._num_variables = num_variables
         self._best = float("-inf")
-        drawn = sys.stderr.isatty() or _IN_NOTEBOOK
-        self._tells = not quiet and not drawn
-        self._bar: Any = tqdm(
-            total=rows * epochs,
-            desc=f"epoch 0/{epochs}",
-            unit=unit,
-            disable=quiet or not drawn,
-            dynamic_ncols=True,
-            smoothing=0.1,
-        )
+        self._bar = _bar(quiet, total=rows * epochs, desc=f"epoch 0/{epochs}", unit=unit)
+        self._tells = not quiet and self._bar.disable
 
     def __enter__(self) -> Self:
         return self

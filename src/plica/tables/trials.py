@@ -45,6 +45,7 @@ def decide(
     device: str = "cpu",
     target: int | None = None,
     check: Callable[[Circuit], None] | None = None,
+    on_trial: Callable[[int, int], None] | None = None,
     **chosen: Any,
 ) -> Recipe:
     """The recipe for a data set: of the candidates the one that is best in a short trial.
@@ -61,6 +62,7 @@ def decide(
         device: Where to train.
         target: As of `plica.tables.fitting.train`.
         check: Called with each circuit before it is compiled, to refuse it.
+        on_trial: Called before each trial, with the trials that have ended and with all.
         chosen: As of `plica.tables.rules.candidates`.
 
     Raises:
@@ -69,7 +71,10 @@ def decide(
     recipes = candidates(data, target=target, **chosen)
     data = replace(data, streamed=None)
     best, best_score, best_widening = recipes[0], -math.inf, recipes[0].widening
-    for recipe in recipes if len(recipes) > 1 else ():
+    trials = recipes if len(recipes) > 1 else ()
+    for number, recipe in enumerate(trials):
+        if on_trial is not None:
+            on_trial(number, len(trials))
         most = _TRIAL_EPOCHS if recipe.holds_out else _TRIAL_EPOCHS_OF_CELLS
         members = recipe.members[:1] if recipe.holds_out else recipe.members
         trial = replace(recipe, members=members, epochs=min(recipe.epochs, most), patience=None, widening=1.0)
