@@ -235,10 +235,10 @@ def test_models_are_copied_and_pickled() -> None:
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
-        (3, DTypeError, "expected a pandas, polars or pyarrow table, a dict of columns, or an array"),
+        (3, DTypeError, "expected a pandas, polars or pyarrow table, a dict of columns, a row by names, or an array"),
         ([[1.0, 2.0]], DTypeError, "expected a pandas, polars or pyarrow table"),
         ({"a": [1, 2], "b": [1]}, ShapeError, "column 'b' has 1 cells, expected 2 as in 'a'"),
-        ({"a": "text"}, DTypeError, "expected lists or arrays as columns"),
+        ({"a": "text", "b": [1]}, DTypeError, "expected lists or arrays as columns"),
         ({"a": np.zeros((2, 2))}, ShapeError, r"column 'a' has the shape \(2, 2\)"),
         ({"a": [1], " a ": [2]}, InputError, "two columns are called 'a'"),
         ({"": [1]}, InputError, "a column has no name"),
@@ -253,6 +253,18 @@ def test_models_are_copied_and_pickled() -> None:
 def test_what_is_no_table_is_refused(data: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         as_frame(data)
+
+
+def test_a_row_by_names_is_a_table() -> None:
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pd.DataFrame({"legs": [4, 2], "pet": ["cat", None]}, index=["x", "y"])
+    row = as_frame(frame.iloc[1])
+    assert (row.names, row.types[0], row.cells().tolist()) == (("legs", "pet"), int, [[2, None]])
+    for cells in ({"legs": 2, "pet": None}, pl.from_pandas(frame).row(1, named=True)):
+        assert as_frame(cells).cells().tolist() == [[2, None]]
+    for column in (pd.Series([1.0, 2.0], name="legs"), pl.Series("legs", [1.0, 2.0])):
+        with pytest.raises(DTypeError, match="a row by names, or an array"):
+            as_frame(column)
 
 
 def test_frames_of_libraries_that_are_refused() -> None:

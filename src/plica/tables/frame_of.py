@@ -14,11 +14,16 @@ from plica.files.rows.batch import RowFile, RowSource
 from plica.tables.frames import SOURCE, Frame, FrameRows
 from plica.tables.plain_frames import ArrayFrame, ColumnsFrame
 
-_ACCEPTED = "a pandas, polars or pyarrow table, a dict of columns, or an array (N, D)"
+_ACCEPTED = "a pandas, polars or pyarrow table, a dict of columns, a row by names, or an array (N, D)"
 
 
 def as_frame(data: Any) -> Frame:
     """A table of a user.
+
+    One row is a table too: a dict of its cells, or a row of pandas such as `frame.iloc[0]`.
+
+    >>> as_frame({"pet": "cat", "legs": 4}).num_rows
+    1
 
     Raises:
         DTypeError: It is no table.
@@ -33,7 +38,8 @@ def as_frame(data: Any) -> Frame:
             f"{SOURCE}: expected {_ACCEPTED}, found a masked array; pass data.astype(float).filled(np.nan)"
         )
     if isinstance(data, Mapping):
-        frame = ColumnsFrame(data)
+        is_row = all(isinstance(cell, str) or not hasattr(cell, "__iter__") for cell in data.values())
+        frame = ColumnsFrame({name: [cell] for name, cell in data.items()} if is_row else data)
     elif isinstance(data, np.ndarray):
         frame = ArrayFrame(data)
     else:

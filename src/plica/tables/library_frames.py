@@ -32,6 +32,10 @@ def library_frame(data: Any, refusal: str) -> Frame:
 
     if nw.dependencies.is_pandas_like_dataframe(data) and any(isinstance(name, tuple) for name in data.columns):
         raise InputError(f"{SOURCE}: its columns have names of several levels; give each a single name")
+    if nw.dependencies.is_pandas_like_series(data):
+        if not all(isinstance(name, str) for name in data.index):
+            raise DTypeError(f"{refusal}; for a table of one column pass series.to_frame()")
+        data = data.to_frame().T.infer_objects()  # a row
     try:
         return LibraryFrame(nw.from_native(data, eager_only=True))
     except nw.exceptions.DuplicateError as error:

@@ -45,8 +45,9 @@ _differs = np.frompyfunc(is_not, 2, 1)
 class TableModel:
     """A fitted model of a table: `plica.tables.fit` and `plica.tables.load` make it.
 
-    Rows are a pandas, polars or pyarrow table, a dict of columns, or an array `(N, D)`. Columns are found by their
-    names, in any order; those of arrays by position. Further columns stay as they are.
+    Rows are a pandas, polars or pyarrow table, a dict of columns, or an array `(N, D)`; one row may be a dict of its
+    cells, or `frame.iloc[0]`. Columns are found by their names, in any order; those of arrays by position. Further
+    columns stay as they are.
 
     Args:
         model: The circuit and its encoding.
