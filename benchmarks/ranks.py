@@ -17,6 +17,8 @@ import time
 
 import numpy as np
 
+COLUMNS, UNITS = 60, 32
+
 
 def train(args: argparse.Namespace) -> None:
     """Train in this process, alone or with others, and print rows a second."""
@@ -48,27 +50,32 @@ def train(args: argparse.Namespace) -> None:
 
 def rate(size: int, words: list[str]) -> float:
     """Rows a second of so many processes."""
+    return float(started("benchmarks.ranks", size, ["--worker", *words]))
+
+
+def started(module: str, size: int, words: list[str]) -> str:
+    """What the first of so many processes prints, each of one thread."""
     with socket.socket() as chosen:
         chosen.bind(("127.0.0.1", 0))
         port = str(chosen.getsockname()[1])
     usual = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    command = [sys.executable, "-m", "benchmarks.ranks", "--worker", *words]
+    command = [sys.executable, "-m", module, *words]
     processes = [
         subprocess.Popen(
             command, env={**usual, "WORLD_SIZE": str(size), "RANK": str(rank)}, stdout=subprocess.PIPE, text=True
         )
         for rank in range(size)
     ]
-    said = [process.communicate()[0] for process in processes]
-    return float(said[0])
+    printed = [process.communicate()[0] for process in processes]
+    return printed[0]
 
 
 def main() -> None:
     """Measure, and print a line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--columns", type=int, default=60)
-    parser.add_argument("--units", type=int, default=32)
+    parser.add_argument("--columns", type=int, default=COLUMNS)
+    parser.add_argument("--units", type=int, default=UNITS)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
