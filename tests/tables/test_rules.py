@@ -100,6 +100,8 @@ def test_rates_of_the_rule_are_not_those_of_another_learner() -> None:
 
 
 def test_there_is_no_such_setting() -> None:
+    with pytest.raises(InputError, match="members gives each model its size, and units gives one size"):
+        candidates(bits(30, 10), members=(2, 3), units=4)
     with pytest.raises(InputError, match="a recipe has no 'tree'; it has structure, layer, units, members, trees"):
         candidates(bits(4, 2), tree=1)
 

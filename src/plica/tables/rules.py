@@ -62,6 +62,8 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
             raise InputError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
     given = {name: value for name, value in chosen.items() if value is not None}
     if "members" in given:
+        if "units" in given:
+            raise InputError("members gives each model its size, and units gives one size; leave one of both out")
         members = elements("fit", "members", given["members"])
         given["members"] = tuple(integer("fit", "an entry of members", size, least=1) for size in members)
     question = Question(data, target, given)
