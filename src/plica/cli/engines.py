@@ -8,7 +8,6 @@ import click
 from plica.batch.engines import ENGINES, engine_of
 from plica.cli.signals import say_left
 from plica.errors import InputError
-from plica.files.rows.arrow_cells import require_pyarrow
 
 if TYPE_CHECKING:
     from plica.tables.questions import Question
@@ -57,7 +56,6 @@ def run_on_engine(
         key: Of an array, of which engines read none.
         bar: Makes a bar of a number of rows.
     """
-    require_pyarrow()
     if key is not None or data.suffix.lower() == ".npz":
         raise InputError(f"{data}: --engine reads no .npz; write the array as .npy or .parquet")
     if out.suffix and not out.is_dir():

@@ -9,7 +9,7 @@ import numpy as np
 
 from plica.errors import InputError
 from plica.files.columns import Form, decode, rounded, type_of
-from plica.files.encoding import Encoding, read_numbers
+from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS, Cell, TableColumn
 from plica.files.rows import Batch, RowFile
 from plica.files.rows.batch import Array, CellType
@@ -84,9 +84,7 @@ class Model:
         counted = encoding is None
         if counted and rows.width != self.width:
             raise InputError(f"{rows.source}: found rows of {rows.width} values, expected {self.width}")
-        encoded: Callable[[Batch], Array] = read_numbers
-        if encoding is not None:
-            encoded = numbers_reader(encoding, rows, unknown=unknown, unread=unread)
+        encoded = numbers_reader(encoding, rows, unknown=unknown, unread=unread)
 
         def read(batch: Batch) -> Array:
             x = encoded(batch)

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from plica.data import RowBatch, Rows, reader
-from plica.data.encoding import Unknown
+from plica.data.arrow_cells import python_cells
+from plica.data.encoding import Unknown, plain_numbers
 from plica.data.rows import ROWS
 from plica.files.encoding import Encoding
-from plica.files.rows.arrow_cells import python_cells
 from plica.files.rows.batch import Array, Batch, RowFile
 
 
@@ -33,12 +33,16 @@ class StreamBatch(Batch):
         whole: The rows that were read together.
         start: The first of these.
         stop: The end of these.
+        is_array: Whether they are numbers of an array, which are no objects.
+
+    Attributes:
+        data: The rows as a `pyarrow.RecordBatch`.
     """
 
-    def __init__(self, whole: RowBatch, start: int, stop: int) -> None:
+    def __init__(self, whole: RowBatch, start: int, stop: int, is_array: bool = False) -> None:
         part = whole.slice(start, stop)
-        super().__init__(partial(_objects, part.data), part.labels)
-        self.whole, self.rows = whole, slice(start, stop)
+        super().__init__(partial(_cells, part.data, is_array), part.labels)
+        self.whole, self.rows, self.data = whole, slice(start, stop), part.data
 
 
 class StreamFile(RowFile):
@@ -53,27 +57,47 @@ class StreamFile(RowFile):
         self.stream, self._read = rows, read
         self.source, self.names, self.width = rows.source, rows.names, rows.width
         self.num_rows = rows.num_rows if read is None else None
-        self.row_shape, self.types, self.header, self.stored = rows.row_shape, rows.types, rows.header, rows.stored
+        self.row_shape, self.types, self.ending, self.delimiter = (
+            rows.row_shape,
+            rows.types,
+            rows.ending,
+            rows.delimiter,
+        )
+        self.header = rows.header if rows.names is not None else ()
+        self.stored = () if rows.is_text or rows.is_array else rows.stored  # types that the files state
 
     def batches(self, size: int) -> Iterator[Batch]:
         """See `RowFile.batches`."""
         if self.num_rows == 0:
             return
         at_once = max(size, ROWS // size * size)
-        with closing(self._read(at_once) if self._read else self.stream.batches(size=at_once)) as batches:
+        read = self._read or self._all
+        with closing(read(at_once)) as batches:
             for whole in batches:
                 for start in range(0, len(whole), size):
-                    yield StreamBatch(whole, start, min(start + size, len(whole)))
+                    yield StreamBatch(whole, start, min(start + size, len(whole)), self.stream.is_array)
+
+    def _all(self, size: int) -> Generator[RowBatch, None, None]:
+        def same(batch: RowBatch) -> RowBatch:
+            return batch
+
+        found: Generator[RowBatch, None, None] = self.stream.converted(
+            same, range(self.width), size=size, may_be_empty=True
+        )
+        return found
 
 
 def numbers_reader(
-    encoding: Encoding, rows: StreamFile, *, unknown: Unknown | None = None, unread: str | None = None
+    encoding: Encoding | None, rows: StreamFile, *, unknown: Unknown | None = None, unread: str | None = None
 ) -> Callable[[Batch], Array]:
     """A function from batches of a stream to rows of the circuit; see `Encoding.reader`.
 
     Rows that were read together become numbers together.
     """
-    read = reader(encoding, rows.stream, unknown=unknown, unread=unread)
+    if encoding is None:
+        read: Callable[[RowBatch], Array] = plain_numbers
+    else:
+        read = reader(encoding, rows.stream, unknown=unknown, unread=unread)
     last: list[Any] = [None, None]  # the rows that were read together, and their numbers
 
     def read_part(batch: Batch) -> Array:
@@ -85,8 +109,10 @@ def numbers_reader(
     return read_part
 
 
-def _objects(data: Any) -> Array:
-    """The cells of a RecordBatch as Python has them, (B, D)."""
+def _cells(data: Any, is_array: bool) -> Array:
+    """The cells of a RecordBatch (B, D): those of an array as numbers, others as Python has them."""
+    if is_array:
+        return np.stack([column.to_numpy(zero_copy_only=False) for column in data.columns], axis=1)
     cells = np.empty((data.num_rows, data.num_columns), dtype=object)
     for position, column in enumerate(data.columns):
         cells[:, position] = python_cells(column)

@@ -57,6 +57,7 @@ class RowSource:
         header: The names with the spaces around them.
         stored: The file's own type of each column, to write a file of the same kind; empty if it has no types.
         delimiter: The delimiter of a text.
+        ending: That of its files, which names their format; else nothing.
         stream: The rows as `plica.data.Rows`, if that reads them; else None.
     """
 
@@ -69,6 +70,7 @@ class RowSource:
     header: tuple[str, ...] = ()
     stored: tuple[Any, ...] = ()
     delimiter: str = ","
+    ending: str = ""
     stream: Any = None
 
     def check_can_model(self, position: int) -> None:

@@ -21,9 +21,7 @@ from typing import IO, Any
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
-from plica.files.rows.arrow_cells import require_pyarrow
 from plica.files.rows.batch import Array
-from plica.files.rows.text import text_of
 from plica.paths import replacing
 
 # Takes (B, D) cells: an array of numbers, or lists of cells.
@@ -74,8 +72,6 @@ def check_can_write(path: Path) -> None:
             f"{path}: cannot tell how to write a table from its ending {path.suffix or '(none)'!r}; expected one of "
             f"{', '.join(_WRITERS)}"
         )
-    if path.suffix.lower() == ".parquet":
-        require_pyarrow()
 
 
 @contextmanager
@@ -155,7 +151,9 @@ def _numbers(rows: Any) -> Array:
 
 @contextmanager
 def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) -> Iterator[Write]:
-    arrow = require_pyarrow()
+    import pyarrow as arrow
+    import pyarrow.parquet
+
     of_type = {
         str: arrow.string(),
         int: arrow.int64(),
@@ -203,6 +201,15 @@ def _nanoseconds(cell: Any) -> int:
     if isinstance(cell, datetime.datetime) and cell.tzinfo is not None:
         cell = cell.astimezone(datetime.UTC).replace(tzinfo=None)
     return int(np.datetime64(cell, "ns").astype(np.int64))
+
+
+def text_of(cell: object) -> str:
+    """The text of a cell: empty if the cell is missing; a number has all digits that reading it back needs."""
+    if cell is None or (isinstance(cell, float) and cell != cell):
+        return ""
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    return repr(float(cell)) if isinstance(cell, float | np.floating) else str(cell)
 
 
 _WRITERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}
