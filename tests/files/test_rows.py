@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from plica.data.write import check_can_write, writing_rows
 from plica.errors import FileFormatError, InputError, PlicaError
-from plica.files.rows.write import check_can_write, writing_rows
 from plica.files.tables import guess_delimiter
 from plica.tables.files import open_table
 

@@ -10,6 +10,7 @@ from plica.cli.signals import say_left
 from plica.errors import InputError
 
 if TYPE_CHECKING:
+    from plica.tables.files import Location
     from plica.tables.questions import Question
 
 ENGINE_OPTIONS = (
@@ -28,7 +29,7 @@ ENGINE_OPTIONS = (
 def run_on_engine(
     question: "Question",
     model: Path,
-    data: Path,
+    data: "Location",
     out: Path,
     *,
     engine: str,
@@ -56,7 +57,7 @@ def run_on_engine(
         key: Of an array, of which engines read none.
         bar: Makes a bar of a number of rows.
     """
-    if key is not None or data.suffix.lower() == ".npz":
+    if key is not None or str(data).lower().endswith(".npz"):
         raise InputError(f"{data}: --engine reads no .npz; write the array as .npy or .parquet")
     if out.suffix and not out.is_dir():
         raise InputError(f"{out}: --engine writes a folder of .parquet files; give the name of a folder, as in scores/")

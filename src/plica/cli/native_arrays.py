@@ -115,7 +115,7 @@ def write_arrays(path: Path, entry: Entry, results: tuple[Array, ...]) -> None:
     """
     names = [array.name for array in entry.shown]
     if path.suffix.lower() in _TABLES:
-        from plica.files.rows.write import writing_rows
+        from plica.data.write import writing_rows
 
         rows = results[0].reshape(len(results[0]), prod(results[0].shape[1:]))
         columns = names if rows.shape[1] == 1 else [f"{names[0]}_{index}" for index in range(rows.shape[1])]

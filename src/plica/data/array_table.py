@@ -33,13 +33,11 @@ class ArrayTable(TableFile):
     def __init__(self, system: Any, path: str, name: str, options: Options) -> None:
         if not isinstance(system, pa.fs.LocalFileSystem):
             raise FileFormatError(f"{name}: arrays are read from this machine alone; copy it here, or write .parquet")
-        archive = None
+        self._archive: Member | None = None
         if Path(path).suffix.lower() == ".npz":
-            archive = Member(Path(path), options.key)
-            name, values = f"{name}[{archive.key}]", archive
-        else:
-            values = map_npy(Path(path))
-        self._archive, self._values = archive, values
+            self._archive = Member(Path(path), options.key)
+            name = f"{name}[{self._archive.key}]"
+        values = self._values = self._archive or map_npy(Path(path))
         if values.dtype.kind not in "biuf":
             raise FileFormatError(
                 f"{name}: expected booleans, integers or floats, found {values.dtype}; tables with text are read "

@@ -308,6 +308,11 @@ class Member:
 
 
 def choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
+    """The name of the array of an archive to read: `key`, else the only one, else `images`, else `train`.
+
+    Raises:
+        FileFormatError: There is no such array, or there are several.
+    """
     if not names:
         raise FileFormatError(f"{path}: the archive holds no arrays")
     if key is not None:

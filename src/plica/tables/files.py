@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from plica.files.encoding import Encoding, read_numbers
 from plica.files.kinds import TableColumn
@@ -17,6 +19,14 @@ if TYPE_CHECKING:
 
 Location: TypeAlias = Path | str
 """Where rows lie: a path, or an address such as s3://bucket/rows."""
+
+
+def local_path(location: Location) -> Path | None:
+    """The path of rows on this machine; None for those that lie elsewhere."""
+    if isinstance(location, Path):
+        return location
+    address = urlsplit(location)
+    return Path(url2pathname(address.path)) if address.scheme in ("file", "local") else None
 
 
 def open_table(

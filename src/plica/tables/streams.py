@@ -11,38 +11,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from plica.data import RowBatch, Rows, reader
 from plica.data.arrow_cells import python_cells
 from plica.data.encoding import Unknown, plain_numbers
 from plica.data.rows import ROWS
 from plica.files.encoding import Encoding
-from plica.files.rows.batch import Array, Batch, RowFile
+from plica.files.rows.batch import Array, Batch, RepeatedLabels, RowFile
 
 
-class StreamBatch(Batch):
-    """Consecutive rows of a stream, whose cells are objects of Python only once they are asked for.
+class ColumnBatch(Batch):
+    """Rows as columns, whose cells are objects of Python only once they are asked for.
+
+    Args:
+        data: The rows as a `pyarrow.RecordBatch`.
+        labels: The name of each row in messages.
+        is_array: Whether they are numbers of an array, which are no objects.
+    """
+
+    def __init__(self, data: Any, labels: Sequence[str], is_array: bool) -> None:
+        super().__init__(partial(_cells, data, is_array), labels)
+        self.data, self.is_array = data, is_array
+
+    def repeated(self, number: int) -> ColumnBatch:
+        """See `Batch.repeated`."""
+        rows = pa.array(np.repeat(np.arange(len(self)), number))
+        return ColumnBatch(self.data.take(rows), RepeatedLabels(self.labels, number), self.is_array)
+
+
+class StreamBatch(ColumnBatch):
+    """Consecutive rows of a stream.
 
     Args:
         whole: The rows that were read together.
         start: The first of these.
         stop: The end of these.
-        is_array: Whether they are numbers of an array, which are no objects.
-
-    Attributes:
-        data: The rows as a `pyarrow.RecordBatch`.
+        is_array: Whether they are numbers of an array.
     """
 
     def __init__(self, whole: RowBatch, start: int, stop: int, is_array: bool = False) -> None:
         part = whole.slice(start, stop)
-        super().__init__(partial(_cells, part.data, is_array), part.labels)
-        self.whole, self.rows, self.data = whole, slice(start, stop), part.data
+        super().__init__(part.data, part.labels, is_array)
+        self.whole, self.rows = whole, slice(start, stop)
 
 
 class StreamFile(RowFile):
