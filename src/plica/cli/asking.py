@@ -28,17 +28,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
 
-class _Rows(click.ParamType):
-    """Where rows lie: a path, or an address such as s3://bucket/rows."""
-
-    name = "path"
-
-    def convert(self, value: Any, _param: click.Parameter | None, _context: click.Context | None) -> Location:
-        """An address as text, all else as a path."""
-        return value if isinstance(value, Path) or "://" in value else Path(value)
+def location(value: str) -> Location:
+    """Where rows lie: an address such as s3://bucket/rows as text, all else as a path."""
+    return value if "://" in value else Path(value)
 
 
-ROWS = _Rows()
 KEEP = click.option(
     "--keep",
     multiple=True,

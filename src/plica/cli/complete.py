@@ -5,7 +5,16 @@ from typing import Any
 
 import click
 
-from plica.cli.asking import DATA_OPTIONS, KEEP, MODEL_OPTIONS, PATH, ROWS, output_option, with_options, write_answers
+from plica.cli.asking import (
+    DATA_OPTIONS,
+    KEEP,
+    MODEL_OPTIONS,
+    PATH,
+    location,
+    output_option,
+    with_options,
+    write_answers,
+)
 from plica.cli.errors import one_line_errors
 from plica.tables.answers import FILLERS
 from plica.tables.files import Location
@@ -14,7 +23,7 @@ from plica.tables.questions import Complete
 
 @click.command(short_help="Fill in the missing cells of a table.")
 @click.argument("model", type=PATH)
-@click.argument("data", type=ROWS)
+@click.argument("data", type=location)
 @click.option(
     "--method",
     type=click.Choice(tuple(FILLERS)),

@@ -5,7 +5,16 @@ from typing import Any
 
 import click
 
-from plica.cli.asking import DATA_OPTIONS, KEEP, MODEL_OPTIONS, PATH, ROWS, output_option, with_options, write_answers
+from plica.cli.asking import (
+    DATA_OPTIONS,
+    KEEP,
+    MODEL_OPTIONS,
+    PATH,
+    location,
+    output_option,
+    with_options,
+    write_answers,
+)
 from plica.cli.errors import one_line_errors
 from plica.tables.files import Location
 from plica.tables.questions import Predict
@@ -25,7 +34,7 @@ def parse_levels(_context: click.Context, _option: click.Parameter, value: str |
 
 @click.command(short_help="Predict a column of each row of a table.")
 @click.argument("model", type=PATH)
-@click.argument("data", type=ROWS)
+@click.argument("data", type=location)
 @click.option("--column", required=True, metavar="COLUMN", help="The column to predict, by name or number.")
 @click.option(
     "--quantiles",

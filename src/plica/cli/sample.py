@@ -9,9 +9,9 @@ from plica.cli.asking import (
     DATA_OPTIONS,
     MODEL_OPTIONS,
     PATH,
-    ROWS,
     bar,
     load,
+    location,
     output_option,
     with_options,
     write_answers,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Rows to draw, or draws for each given row.",
 )
-@click.option("--given", type=ROWS, help="Rows with missing cells: each is filled in N times.")
+@click.option("--given", type=location, metavar="PATH", help="Rows with missing cells: each is filled in N times.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of random numbers.")
 @with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
 @one_line_errors

@@ -5,7 +5,16 @@ from typing import Any
 
 import click
 
-from plica.cli.asking import DATA_OPTIONS, KEEP, MODEL_OPTIONS, PATH, ROWS, output_option, with_options, write_answers
+from plica.cli.asking import (
+    DATA_OPTIONS,
+    KEEP,
+    MODEL_OPTIONS,
+    PATH,
+    location,
+    output_option,
+    with_options,
+    write_answers,
+)
 from plica.cli.errors import one_line_errors
 from plica.tables.files import Location
 from plica.tables.questions import Score
@@ -13,7 +22,7 @@ from plica.tables.questions import Score
 
 @click.command(short_help="Write the log-likelihood of each row.")
 @click.argument("model", type=PATH)
-@click.argument("data", type=ROWS)
+@click.argument("data", type=location)
 @click.option(
     "--comparable",
     is_flag=True,
@@ -35,7 +44,7 @@ def score(
 
 @click.command(short_help="Write the log-likelihood of some columns of each row.")
 @click.argument("model", type=PATH)
-@click.argument("data", type=ROWS)
+@click.argument("data", type=location)
 @click.option(
     "--of",
     "columns",

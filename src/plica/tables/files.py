@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Location: TypeAlias = Path | str
 """Where rows lie: a path, or an address such as s3://bucket/rows."""
 
+TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc")
+"""The endings of files of columns."""
+
 
 def local_path(location: Location) -> Path | None:
     """The path of rows on this machine; None for those that lie elsewhere."""
