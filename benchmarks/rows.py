@@ -58,6 +58,9 @@ def write_table(path: Path, num_rows: int, group: int = _GROUP, share: int = 1) 
     draws, writer = np.random.default_rng(0), None
     for start in range(0, num_rows, group):
         part = _group(draws, min(group, num_rows - start), share)
+        if path.suffix == ".csv":  # Arrow writes time stamps with as many decimals as their type has
+            seconds = {pa.timestamp("us"): pa.timestamp("s")}
+            part = part.cast(pa.schema([field.with_type(seconds.get(field.type, field.type)) for field in part.schema]))
         writer = writer or (pa.csv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter)(path, part.schema)
         writer.write_table(part, group)
     if writer is not None:
@@ -191,7 +194,10 @@ def ask(words: Sequence[str]) -> None:
 
 
 def commands(folder: Path, sizes: Sequence[int]) -> dict[str, Any]:
-    """Of each command and size the peak of memory in MiB, and the rows in a second, imports among them."""
+    """Of each command and size the peak of memory in MiB and the seconds, imports among them.
+
+    The rows in a second are those by which a size exceeds the one before, in the time by which it does.
+    """
     import plica
     from plica.templates.pgms import fully_factorized
 
@@ -202,6 +208,7 @@ def commands(folder: Path, sizes: Sequence[int]) -> dict[str, Any]:
     circuit, native = fully_factorized(20, input_layer="gaussian"), folder / "native.plicab"
     plica.native.compile(plica.compile(circuit), native)
     report: dict[str, Any] = {}
+    last: dict[tuple[str, str], dict[str, Any]] = {}
     for ending in (".parquet", ".csv"):
         for size in sizes:
             mixed, reals = folder / f"mixed{ending}", folder / f"reals{ending}"
@@ -218,9 +225,13 @@ def commands(folder: Path, sizes: Sequence[int]) -> dict[str, Any]:
             }.items():
                 start = time.perf_counter()
                 peak = _in_a_process("--child", "command", "--words", json.dumps([*words, str(out)]))
-                rate = size / (time.perf_counter() - start)
-                report[f"{name}{ending}, {size} rows"] = {**peak, "rows per second": rate}
-                print(f"{name:9s}{ending:9s}{size:12,} rows {peak['peak']:8.0f} MiB {rate:10.0f} rows/s", flush=True)
+                found = {**peak, "rows": size, "seconds": time.perf_counter() - start}
+                before = last.get((name, ending))
+                if before is not None:
+                    found["rows per second"] = (size - before["rows"]) / (found["seconds"] - before["seconds"])
+                last[name, ending] = report[f"{name}{ending}, {size} rows"] = found
+                rate = f"{found['rows per second']:10,.0f} rows/s" if before is not None else ""
+                print(f"{name:9s}{ending:9s}{size:12,} rows {found['peak']:8.0f} MiB {rate}", flush=True)
     return report
 
 

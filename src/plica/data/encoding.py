@@ -274,7 +274,7 @@ def _plain_column(cells: Any, position: int, labels: Sequence[str]) -> Array:
     rest = np.flatnonzero(~is_read)
     if len(rest):
         for row, cell in zip(rest.tolist(), python_cells(cells.take(pa.array(rest))), strict=True):
-            numbers[row] = number_of(cell, labels[row : row + 1], position)
+            numbers[row] = number_of(cell, labels, row, position)
     return numbers
 
 

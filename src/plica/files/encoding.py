@@ -195,31 +195,33 @@ def read_numbers(batch: Batch) -> Array:
         return cells
     numbers = np.full(cells.shape, np.nan)
     for row, column in np.argwhere(~is_missing(cells, NOT_A_NUMBER)).tolist():
-        numbers[row, column] = number_of(cells[row, column], batch.labels[row : row + 1], column)
+        numbers[row, column] = number_of(cells[row, column], batch.labels, row, column)
     return numbers
 
 
+_READ = reader("")
 NOT_A_NUMBER = ("nan", "NaN")
 """Texts of missing numbers where no words are known."""
 
 
-def number_of(cell: Any, label: Sequence[str], column: int) -> float:
+def number_of(cell: Any, labels: Sequence[str], row: int, column: int) -> float:
     """The number of a cell that has one; NaN where it is missing.
 
     Args:
         cell: The cell.
-        label: The name of its row in messages.
+        labels: The names of the rows in messages; one is made for an error alone.
+        row: Its row.
         column: The position of its column.
 
     Raises:
         InputError: The cell is no number.
     """
-    if is_missing(np.asarray([cell], dtype=object), NOT_A_NUMBER)[0]:
-        return np.nan
-    number = reader("")(cell)
+    number = _READ(cell)
     if number is None:
+        if is_missing(np.asarray([cell], dtype=object), NOT_A_NUMBER)[0]:
+            return np.nan
         raise InputError(
-            f"{label[0]}, column {column + 1}: {str(cell)!r} is not a finite number; correct the cell, or leave it "
+            f"{labels[row]}, column {column + 1}: {str(cell)!r} is not a finite number; correct the cell, or leave it "
             "empty where the value is not known"
         )
     return float(number)

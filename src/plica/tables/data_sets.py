@@ -21,7 +21,7 @@ from plica.files.infer import ColumnRecord, infer_columns
 from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array, Batch, RowFile
 from plica.files.tables import npz_keys
-from plica.tables.files import open_table
+from plica.tables.files import Location, open_table
 
 _SHOWN = 5  # columns that a message lists
 _ROWS_AT_ONCE = 4096
@@ -30,7 +30,7 @@ Records: TypeAlias = Mapping[str, ColumnRecord]
 
 
 def from_typed(
-    path: Path,
+    path: Location,
     *,
     records: Mapping[str, ColumnRecord],
     words: Sequence[str] = (),
@@ -41,7 +41,8 @@ def from_typed(
     """A table whose cells are text, whole numbers or reals, or missing, its rows split at random 72 / 14 / 14.
 
     Args:
-        path: A text with names in its first line, a file or a folder of Parquet or Arrow, or an array.
+        path: A text with names in its first line, a file of Parquet or Arrow, an array; a folder or an
+            address of these.
         records: The user's records of some columns, by name; other columns are inferred from their cells.
         words: Text that means that a cell is missing, beside empty text.
         seed: The seed of the random split.
@@ -52,15 +53,16 @@ def from_typed(
         FileFormatError: The file cannot be read.
         InputError: A cell does not fit its column, or there are too few rows.
     """
-    is_split = path.suffix.lower() == ".npz" and key is None and set(SPLITS) <= set(npz_keys(path))
-    if is_split and "num_variables" in npz_keys(path):
+    is_archive = isinstance(path, Path) and path.suffix.lower() == ".npz"
+    is_split = is_archive and key is None and set(SPLITS) <= set(npz_keys(Path(path)))
+    if is_split and "num_variables" in npz_keys(Path(path)):
         raise InputError(f"{path}: packed bits (num_variables) are rows of one kind; leave --columns out")
     with contextlib.ExitStack() as stack:
         files = [
             stack.enter_context(open_table(path, key=name, named=True, delimiter=delimiter))
             for name in (SPLITS if is_split else (key,))
         ]
-        return of_rows(files, name=name_of(path), source=str(path), records=records, words=words, seed=seed)
+        return of_rows(files, name=name_of(Path(path)), source=str(path), records=records, words=words, seed=seed)
 
 
 def of_rows(
