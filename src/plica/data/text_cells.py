@@ -1,8 +1,8 @@
 """Numbers of cells that are plain texts, by operations on whole arrays, as `typed_cells` has those of typed cells.
 
-A text of a number is plain if Arrow and `plica.files.numbers` read it alike: at most 15 digits, and 20 decimals, no spaces, no sign but
-a minus, no thousands separators. One of a date or a time is plain if its format has digits at fixed places. Others are
-left to the functions of `plica.files.columns`.
+A text of a number is plain if Arrow and `plica.files.numbers` read it alike: at most 15 digits before the point and 20
+after it, no spaces, no sign but a minus, no thousands separators. One of a date or a time is plain if its format has
+digits at fixed places. Others are left to the functions of `plica.files.columns`.
 """
 
 from __future__ import annotations
