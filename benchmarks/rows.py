@@ -5,6 +5,7 @@ dictionaries, and 5 each of truth values, dates and time stamps. All contenders 
 Seconds are those of the processor, all threads together: the batch that is read ahead is read by a thread of its own.
 
 Training of a small tree is measured as well: an epoch from a stream beside one from memory, and memory of the command.
+With `--commands`, the commands that ask a model are measured instead, on files of 20 such columns, and nothing else.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "rows.parquet"
@@ -31,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from benchmarks.command import benchmark_parser
@@ -47,21 +49,25 @@ _ROOT = Path(__file__).parents[1]
 _GROUP = 100_000
 _CATEGORIES = ("red", "green", "blue", "a longer category", *(f"category {number}" for number in range(16)))
 _SIZES = (100_000, 2_000_000)
-_CHILDREN = ("speeds", "training speeds", "memory", "memory, shuffled", "training")
+_COMMAND_SIZES = (50_000, 500_000)
+_CHILDREN = ("speeds", "training speeds", "memory", "memory, shuffled", "training", "command")
 
 
-def write_table(path: Path, num_rows: int, group: int = _GROUP) -> None:
-    """Write a file of 100 mixed columns in row groups of `group` rows, which are made one by one."""
+def write_table(path: Path, num_rows: int, group: int = _GROUP, share: int = 1) -> None:
+    """Write a file of 100 / `share` mixed columns, of Parquet or a text, in row groups of `group` rows."""
     draws, writer = np.random.default_rng(0), None
     for start in range(0, num_rows, group):
-        part = _group(draws, min(group, num_rows - start))
-        writer = writer or pq.ParquetWriter(path, part.schema)
-        writer.write_table(part, row_group_size=group)
+        part = _group(draws, min(group, num_rows - start), share)
+        if path.suffix == ".csv":  # Arrow writes time stamps with as many decimals as their type has
+            seconds = {pa.timestamp("us"): pa.timestamp("s")}
+            part = part.cast(pa.schema([field.with_type(seconds.get(field.type, field.type)) for field in part.schema]))
+        writer = writer or (pa.csv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter)(path, part.schema)
+        writer.write_table(part, group)
     if writer is not None:
         writer.close()
 
 
-def _group(draws: np.random.Generator, size: int) -> Any:
+def _group(draws: np.random.Generator, size: int, share: int) -> Any:
     def missing() -> Any:
         return draws.random(size) < 0.05
 
@@ -80,7 +86,9 @@ def _group(draws: np.random.Generator, size: int) -> Any:
             lambda: pa.array(draws.integers(10**9, 2 * 10**9, size) * 10**6).cast(pa.timestamp("us")),
         ),
     }
-    return pa.table({f"{name} {number}": make() for name, (count, make) in made.items() for number in range(count)})
+    return pa.table(
+        {f"{name} {number}": make() for name, (count, make) in made.items() for number in range(count // share)}
+    )
 
 
 def columns_of(path: Path) -> tuple[TableColumn, ...]:
@@ -178,6 +186,54 @@ def training_speeds(path: Path, rounds: int) -> dict[str, Any]:
     return report_of(seconds)
 
 
+def ask(words: Sequence[str]) -> None:
+    """A command."""
+    from plica.cli.main import main as command
+
+    command(list(words), standalone_mode=False)
+
+
+def commands(folder: Path, sizes: Sequence[int]) -> dict[str, Any]:
+    """Of each command and size the peak of memory in MiB and the seconds of the processor, imports among them.
+
+    The rows in a second are those by which a size exceeds the one before, in the time by which it does.
+    """
+    import plica
+    from plica.templates.pgms import fully_factorized
+
+    sample, model = folder / "sample.parquet", folder / "model" / "model.plica"
+    write_table(sample, 2000, share=5)
+    settings = "--columns auto --region-graph random-binary-tree --units 2 --epochs 1 --quiet"
+    ask(["train", str(sample), "--out", str(model.parent), *settings.split()])
+    circuit, native = fully_factorized(20, input_layer="gaussian"), folder / "native.plicab"
+    plica.native.compile(plica.compile(circuit), native)
+    report: dict[str, Any] = {}
+    last: dict[tuple[str, str], dict[str, Any]] = {}
+    for ending in (".parquet", ".csv"):
+        for size in sizes:
+            mixed, reals = folder / f"mixed{ending}", folder / f"reals{ending}"
+            write_table(mixed, size, share=5)
+            part = pa.table({f"x{number}": np.random.default_rng(number).normal(size=size) for number in range(20)})
+            pq.write_table(part, reals) if ending == ".parquet" else pa.csv.write_csv(part, reals)
+            del part
+            out, asking = folder / f"out{ending}", (str(mixed), "--batch", "1024", "--quiet", "-o")
+            for name, words in {
+                "score": ("score", str(model), *asking),
+                "complete": ("complete", str(model), *asking),
+                "predict": ("predict", str(model), *asking[:1], "--column", "real 0", *asking[1:]),
+                "run": ("run", str(native), "--input", str(reals), "--output"),
+            }.items():
+                peak = _in_a_process("--child", "command", "--words", json.dumps([*words, str(out)]))
+                found = {**peak, "rows": size}
+                before = last.get((name, ending))
+                if before is not None:
+                    found["rows per second"] = (size - before["rows"]) / (found["seconds"] - before["seconds"])
+                last[name, ending] = report[f"{name}{ending}, {size} rows"] = found
+                rate = f"{found['rows per second']:10,.0f} rows/s" if before is not None else ""
+                print(f"{name:9s}{ending:9s}{size:12,} rows {found['peak']:8.0f} MiB {rate}", flush=True)
+    return report
+
+
 def _in_a_process(*arguments: str) -> Any:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
     command = [sys.executable, "-m", "benchmarks.rows", *arguments]
@@ -191,12 +247,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = benchmark_parser("rows", "Rows as a stream.", threads=1)
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the file for speed (200,000)")
-    parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES, help="rows of the files for memory")
+    parser.add_argument("--sizes", type=int, nargs="+", help="rows of the files for memory")
     parser.add_argument(
         "--child",
-        choices=("speeds", "training speeds", "memory", "memory, shuffled", "training"),
+        choices=_CHILDREN,
         help=argparse.SUPPRESS,
     )
+    parser.add_argument("--commands", action="store_true", help="measure the commands that ask a model instead")
+    parser.add_argument("--words", type=json.loads, help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
@@ -208,13 +266,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(json.dumps(training_speeds(options.path, options.rounds)))
         else:
             before = peak_memory_mib("cpu")
-            if options.child == "training":
+            if options.child == "command":
+                ask(options.words)
+            elif options.child == "training":
                 train(options.path)
             else:
                 numbers(options.path, 0 if "shuffled" in options.child else None)
-            print(json.dumps({"imports": before, "peak": peak_memory_mib("cpu")}))
+            peak = peak_memory_mib("cpu")
+            print(json.dumps({"imports": before, "peak": peak, "seconds": time.process_time()}))
         return
     report: dict[str, Any] = {}
+    if options.commands:
+        with tempfile.TemporaryDirectory() as folder:
+            report = commands(Path(folder), options.sizes or _COMMAND_SIZES)
+        save(options.out, report, Settings(rounds=1), 1, {"pyarrow": version("pyarrow")})
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         write_table(path, options.rows)
@@ -228,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "--child", "training speeds", "--path", str(path), "--rounds", str(options.rounds)
         )
         print(table(found, "an epoch of a tree of 8 units, time of the processor"))
-        for size in options.sizes:
+        for size in options.sizes or _SIZES:
             write_table(path, size)
             for child in ("memory", "memory, shuffled", "training"):
                 peak = report[f"{child}, {size} rows"] = _in_a_process("--child", child, "--path", str(path))

@@ -40,10 +40,6 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     },
     "sklearn": {"digits": "from plica.files.datasets import digits; digits()"},
     "tensorboard": {"figures": "from plica.learn.tensorboard import TensorBoard; TensorBoard('runs')"},
-    "pyarrow": {
-        "parquet": "from plica.files.rows.arrow_cells import require_pyarrow; require_pyarrow()",
-        "rows": "import plica.data",
-    },
     "ray": {"an engine": "from plica.batch.engines import engine_of; list(engine_of('ray')(str, [0], 1))"},
     "pyspark": {"an engine": "from plica.batch.engines import engine_of; list(engine_of('spark')(str, [0], 1))"},
     "distributed": {"an engine": "from plica.batch.engines import engine_of; list(engine_of('dask')(str, [0], 1))"},

@@ -19,7 +19,6 @@ LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the lib
     "distributed": ("distributed", "dask"),
     "llvmlite": ("llvmlite", "loops"),
     "matplotlib": ("matplotlib", "draw"),
-    "pyarrow": ("pyarrow", "parquet"),
     "pydataset": ("pydataset", "bench"),
     "pysdd": ("pysdd", "logic"),
     "pyspark": ("pyspark", "spark"),

@@ -331,6 +331,6 @@ def test_processes_that_die_again_and_again_are_an_error(tmp_path: Path) -> None
 def test_job_file_says_what_was_asked(model: Path, folder: Path, tmp_path: Path) -> None:
     answer(Score(), model, folder, tmp_path / "out", part_rows=5 * BATCH)
     settings = json.loads((tmp_path / "out" / "_job.json").read_text())
-    assert settings["question"] == ["Score", {"comparable": False, "of": []}]
+    assert settings["question"] == ["Score", {"comparable": False, "of": [], "keep": []}]
     assert (settings["batch"], settings["part_rows"]) == (BATCH, 5 * BATCH)
     assert np.isfinite(pq.read_table(parts_in(tmp_path / "out")[0])["log_likelihood"].to_numpy()).all()

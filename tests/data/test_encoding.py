@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 
 from plica.data import Rows, numbers, reader
+from plica.data.arrow_cells import python_cells
 from plica.data.encoding import ColumnReader
 from plica.errors import InputError
 from plica.files.columns import encode
 from plica.files.encoding import Encoding
 from plica.files.kinds import TableColumn
-from plica.files.rows.arrow_cells import python_cells
 
 WORDS = ("NA", "-999", "2.5", "7")
 COLUMNS = (

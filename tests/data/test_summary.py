@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 
 from plica.data import Rows, Summary, summarise
+from plica.data.arrow_cells import python_cells
 from plica.data.distinct import MOST
 from plica.errors import InputError
 from plica.files.infer import infer_columns
 from plica.files.kinds import TableColumn
-from plica.files.rows.arrow_cells import python_cells
 
 _TEXTS = (
     st.sampled_from(["yes", "no", "Yes", "cat", "dog", " cat", "01", "5%", "1,005", "2.50", "$3", "3/14/2020", "12:30"])

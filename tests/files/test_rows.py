@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from plica.data.write import check_can_write, writing_rows
 from plica.errors import FileFormatError, InputError, PlicaError
-from plica.files.rows.write import check_can_write, writing_rows
 from plica.files.tables import guess_delimiter
 from plica.tables.files import open_table
 
@@ -150,7 +150,7 @@ def test_lines_are_counted_where_cells_hold_line_ends(tmp_path: Path) -> None:
     with open_table(path, named=True) as rows:
         (batch,) = rows.batches(10)
     assert batch.cells.tolist() == [["one\ntwo", "2"], ["3", "4"]]
-    assert batch.labels == [f"{path}, line 3", f"{path}, line 4"]
+    assert batch.labels[:] == [f"{path}, line 3", f"{path}, line 4"]
 
 
 def test_mutated_files_raise_errors_of_plica_alone(tmp_path: Path) -> None:

@@ -103,5 +103,7 @@ def test_what_cannot_be_read_is_one_line(table: Any, folder: Path) -> None:
     pq.write_table(table.slice(0, 9).drop_columns(["legs"]), folder / "2.parquet")
     with pytest.raises(InputError, match=r"2\.parquet: there is no column 'legs'"):
         open_table(folder)
-    with pytest.raises(FileFormatError, match=r"one of \.npy, \.npz, \.csv, \.parquet, \.arrow, \.feather$"):
+    with pytest.raises(
+        FileFormatError, match=r"one of \.npy, \.npz, \.csv, \.tsv, \.parquet, \.arrow, \.feather, \.ipc$"
+    ):
         open_table(Path(__file__))

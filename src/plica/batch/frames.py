@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ def rows_of(batch: Any, model: Model) -> RowFile:
         arrays = list(batch.values())
         if len(arrays) == 1 and np.ndim(arrays[0]) == 2:
             return FrameRows(ArrayFrame(np.asarray(arrays[0])))
-    if model.encoding is not None and not isinstance(batch, np.ndarray) and find_spec("pyarrow") is not None:
+    if model.encoding is not None and not isinstance(batch, np.ndarray):
         rows = _as_columns(batch)
         if rows is not None:
             return rows

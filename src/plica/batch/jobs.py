@@ -20,6 +20,7 @@ from plica.batch.opened import answers_of, one_thread, open_once, opened_model
 from plica.data import Rows
 from plica.data.parts import Part, PartReader
 from plica.errors import FileFormatError, InputError
+from plica.tables.files import Location
 from plica.tables.questions import Question
 from plica.tables.reading import Unknown, read_batches
 from plica.tables.streams import StreamFile
@@ -36,7 +37,7 @@ class Job:
         model: The file of the model.
         digest: The SHA-256 of that file, by which workers know that it is the same.
         rows: The rows.
-        data: The path of the rows.
+        data: Where the rows lie.
         parts: The parts.
         out: The folder of the answers, which all workers reach.
         names: The name of each part's file.
@@ -50,7 +51,7 @@ class Job:
     model: Path
     digest: str
     rows: Rows
-    data: Path
+    data: Location
     parts: tuple[Part, ...]
     out: Path
     names: tuple[str, ...]
@@ -127,7 +128,7 @@ class _Opened:
         job, part = self._job, self._job.parts[number]
         out = job.out / job.names[number]
         rows = StreamFile(job.rows, partial(self._reader.read, part))
-        written = self._answers.written(rows, job.data, out)
+        written = self._answers.written(rows, out)
         counted = unknown if job.unknown else None
         batches = read_batches(self._model, rows, job.batch, unknown=counted, unread=self._answers.unread)
         with written.writing(out) as write:

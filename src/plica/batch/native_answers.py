@@ -106,7 +106,7 @@ def _score(question: Any, model: Model) -> Beside:
             x[:, hidden] = np.nan
         return [_scores(model, batch, x)]
 
-    return Beside(model, {LOG_LIKELIHOOD: float}, columns)
+    return Beside(model, {LOG_LIKELIHOOD: float}, columns, keep=question.keep)
 
 
 def _complete(question: Any, model: Model) -> Filled:
@@ -121,15 +121,14 @@ def _complete(question: Any, model: Model) -> Filled:
         seed = {"seed": batch_seed((question.seed, number))} if is_drawn else {}
         return batch, x, entry(batch, x, **seed)
 
-    return Filled(model, fill)
+    return Filled(model, fill, keep_columns=question.keep)
 
 
 def _sample(question: Any, model: Model) -> Filled:
     entry = _drawing(model)
 
     def fill(number: int, batch: Batch, x: Array) -> tuple[Batch, Array, Array]:
-        labels = [label for label in batch.labels for _ in range(question.number)]
-        repeated = Batch(np.repeat(batch.cells, question.number, axis=0), labels)
+        repeated = batch.repeated(question.number)
         known = np.repeat(x, question.number, axis=0)
         return repeated, known, entry(repeated, known, seed=batch_seed((question.seed, number)))
 
@@ -180,7 +179,7 @@ def _predict(question: Any, model: Model) -> Beside:
             result.append(np.exp(_scores(model, batch, x) - whole))
         return result
 
-    return Beside(model, dict.fromkeys(map(str, range(states)), float), columns, model.names[variable])
+    return Beside(model, dict.fromkeys(map(str, range(states)), float), columns, model.names[variable], question.keep)
 
 
 def _num_states(model: Model, variable: int) -> int:

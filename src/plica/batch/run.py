@@ -17,6 +17,7 @@ from plica.data import Rows
 from plica.data.parts import parts_of, sized
 from plica.errors import FileFormatError, InputError
 from plica.paths import check_can_create, replacing
+from plica.tables.files import Location
 from plica.tables.questions import Question
 from plica.tables.reading import Unknown
 from plica.tables.streams import StreamFile
@@ -47,7 +48,7 @@ class Summary:
 def run(
     question: Question,
     model: Path,
-    data: Path,
+    data: Location,
     out: Path,
     *,
     engine: Engine,
@@ -65,7 +66,7 @@ def run(
     Args:
         question: What is asked.
         model: The file of the model.
-        data: The rows: a file or a folder, which all workers reach.
+        data: The rows: a file, a folder or an address, which all workers reach.
         out: The folder of the answers, which all workers reach; one that a run with the same settings left is gone on
             with.
         engine: Deals the parts out, and tries again where a worker is lost.
@@ -84,13 +85,14 @@ def run(
         FileFormatError: A file is damaged, or there are no rows.
         LostProcessError: Workers end again and again.
     """
-    model, data, out = model.absolute(), data.absolute(), out.absolute()
+    model, out = model.absolute(), out.absolute()
+    data = data.absolute() if isinstance(data, Path) else data
     digest = digest_of(model)
     loaded = opened_model(model, device, digest)
     answers = answers_of(question, loaded)
     rows = Rows(data, delimiter=delimiter, named=True if loaded.encoding is not None else None)
     loaded.reader(StreamFile(rows, _nothing), unread=answers.unread)  # raises before any work
-    answers.written(StreamFile(rows, _nothing), data, out / f"part{FORMAT}")
+    answers.written(StreamFile(rows, _nothing), out / f"part{FORMAT}")
     groups = sized(rows)
     total = sum(group.num_rows or 0 for group in groups)
     if not total:

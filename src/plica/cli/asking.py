@@ -13,9 +13,8 @@ import click
 from plica.cli.engines import ENGINE_OPTIONS, run_on_engine
 from plica.cli.signals import leaving_at_once
 from plica.errors import InputError
-from plica.files.rows.write import check_can_write
 from plica.paths import check_is_other
-from plica.tables.files import open_table
+from plica.tables.files import Location, local_path, open_table
 from plica.tables.reading import Unknown, read_batches
 
 if TYPE_CHECKING:
@@ -27,6 +26,20 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
+
+
+def location(value: str) -> Location:
+    """Where rows lie: an address such as s3://bucket/rows as text, all else as a path."""
+    return value if "://" in value else Path(value)
+
+
+KEEP = click.option(
+    "--keep",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column of the table to copy to the result as it is, by name; may be repeated. Default: all columns that "
+    "the model does not read.",
+)
 
 DELIMITER = click.option(
     "--delimiter", metavar="LETTER", help="Delimiter of the cells of a .csv. Default: the one its first lines show."
@@ -83,7 +96,7 @@ def load(path: Path, device: str) -> "Model":
 @contextmanager
 def reading(
     model: "Model",
-    data: Path,
+    data: Location,
     *,
     key: str | None,
     delimiter: str | None,
@@ -112,7 +125,7 @@ def reading(
 def write_answers(
     question: "Question",
     model: Path,
-    data: Path,
+    data: Location,
     out: Path,
     device: str,
     engine: str | None = None,
@@ -124,7 +137,7 @@ def write_answers(
     Args:
         question: What is asked.
         model: The file of the model.
-        data: The file that is read.
+        data: The rows: a path or an address.
         out: The file that is written; it appears once all is written.
         device: Where to compute.
         engine: The engine whose processes compute, so that `out` is a folder; None for this process.
@@ -150,12 +163,14 @@ def write_answers(
         return
     if workers is not None:
         raise InputError(f"--workers {workers} needs an engine; add --engine processes")
+    from plica.data.write import check_can_write
+
     check_can_write(out)
-    check_is_other(out, model, data)
+    check_is_other(out, model, local_path(data))
     loaded = load(model, device)
     answers = question.answers(loaded)
     with reading(loaded, data, unread=answers.unread, **options) as (rows, batches):
-        written = answers.written(rows, data, out)
+        written = answers.written(rows, out)
         with written.writing(out) as write:
             for number, (batch, x) in enumerate(batches):
                 write(written.rows(number, batch, x))

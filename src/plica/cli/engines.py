@@ -8,9 +8,9 @@ import click
 from plica.batch.engines import ENGINES, engine_of
 from plica.cli.signals import say_left
 from plica.errors import InputError
-from plica.files.rows.arrow_cells import require_pyarrow
 
 if TYPE_CHECKING:
+    from plica.tables.files import Location
     from plica.tables.questions import Question
 
 ENGINE_OPTIONS = (
@@ -29,7 +29,7 @@ ENGINE_OPTIONS = (
 def run_on_engine(
     question: "Question",
     model: Path,
-    data: Path,
+    data: "Location",
     out: Path,
     *,
     engine: str,
@@ -57,8 +57,7 @@ def run_on_engine(
         key: Of an array, of which engines read none.
         bar: Makes a bar of a number of rows.
     """
-    require_pyarrow()
-    if key is not None or data.suffix.lower() == ".npz":
+    if key is not None or str(data).lower().endswith(".npz"):
         raise InputError(f"{data}: --engine reads no .npz; write the array as .npy or .parquet")
     if out.suffix and not out.is_dir():
         raise InputError(f"{out}: --engine writes a folder of .parquet files; give the name of a folder, as in scores/")

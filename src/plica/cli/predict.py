@@ -5,8 +5,18 @@ from typing import Any
 
 import click
 
-from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, output_option, with_options, write_answers
+from plica.cli.asking import (
+    DATA_OPTIONS,
+    KEEP,
+    MODEL_OPTIONS,
+    PATH,
+    location,
+    output_option,
+    with_options,
+    write_answers,
+)
 from plica.cli.errors import one_line_errors
+from plica.tables.files import Location
 from plica.tables.questions import Predict
 
 
@@ -24,7 +34,7 @@ def parse_levels(_context: click.Context, _option: click.Parameter, value: str |
 
 @click.command(short_help="Predict a column of each row of a table.")
 @click.argument("model", type=PATH)
-@click.argument("data", type=PATH)
+@click.argument("data", type=location)
 @click.option("--column", required=True, metavar="COLUMN", help="The column to predict, by name or number.")
 @click.option(
     "--quantiles",
@@ -32,10 +42,17 @@ def parse_levels(_context: click.Context, _option: click.Parameter, value: str |
     callback=parse_levels,
     help="Quantiles of a column of numbers, dates or times, as .05,.5,.95.",
 )
-@with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
+@with_options(output_option(), KEEP, *DATA_OPTIONS, *MODEL_OPTIONS)
 @one_line_errors
 def predict(
-    model: Path, data: Path, column: str, quantiles: tuple[float, ...], out: Path, device: str, **options: Any
+    model: Path,
+    data: Location,
+    column: str,
+    quantiles: tuple[float, ...],
+    out: Path,
+    keep: tuple[str, ...],
+    device: str,
+    **options: Any,
 ) -> None:
     """Write the exact distribution of a column in each row of DATA, given the other cells of the row.
 
@@ -43,6 +60,6 @@ def predict(
     column for each level of --quantiles.
 
     DATA need not have the column, and cells that are there are not looked at. In the result, columns that the model
-    does not read and the cells of the predicted column come first, except in arrays.
+    does not read and the cells of the predicted column come first, or the columns of --keep, except in arrays.
     """
-    write_answers(Predict(column, quantiles), model, data, out, device, **options)
+    write_answers(Predict(column, quantiles, keep), model, data, out, device, **options)

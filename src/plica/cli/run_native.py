@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
+import numpy as np
 
 from plica.cli.errors import one_line_errors
 from plica.cli.native_files import KEY_OPTION, public_key_of, sizes_of
 from plica.errors import InputError
 from plica.paths import check_is_other
 from plica.runtime.checks import SEED
+from plica.tables.files import local_path
 
 _PATH = click.Path(path_type=Path)
 
@@ -22,7 +24,8 @@ _PATH = click.Path(path_type=Path)
     "inputs",
     multiple=True,
     metavar="[NAME=]FILE",
-    help="Argument: .npy, .npz, .csv or .parquet; with its name where the entry takes several.",
+    help="Argument: .npy, .npz, .csv or .parquet, a folder or an address of tables; with its name where the entry "
+    "takes several.",
 )
 @click.option("-o", "--output", type=_PATH, required=True, help="File for the results; several arrays go to a .npz.")
 @click.option("--entry", metavar="NAME", help="Entry to run; see `plica inspect`. Default: the main entry.")
@@ -41,18 +44,40 @@ def run(
     target: str | None,
     public_key: str | None,
 ) -> None:
-    """Run an entry of FILE, which `plica export` wrote, and write its results; torch is not needed."""
-    from plica.cli.native_arrays import check_can_write_arrays, named_file, read_for_first_fitting, write_arrays
+    """Run an entry of FILE, which `plica export` wrote, and write its results; torch is not needed.
+
+    Where the entry computes each row by itself, as those of circuits do, rows are read, computed and written a batch at
+    a time.
+    """
+    from plica.cli.native_arrays import (
+        check_can_write_arrays,
+        named_file,
+        read_arrays,
+        read_for_first_fitting,
+        stream_for_first_fitting,
+        write_arrays,
+        writing_results,
+    )
     from plica.runtime.module import load
 
     with load(file, public_key=public_key_of(public_key), target=target) as module:
         named = (entry,) if entry else (module.manifest.main, *module.manifest.also)
         entries = tuple(module[name].entry for name in named)
         check_can_write_arrays(output, entries[0])
-        check_is_other(output, file, *(path for _, path in map(named_file, inputs)))
+        check_is_other(output, file, *(local_path(path) for _, path in map(named_file, inputs)))
         if entries[0].arguments and not inputs:
             takes = ", ".join(map(str, entries[0].arguments))
             raise InputError(f"--input is missing: {entries[0].name} takes {takes}; give a file, as in --input x.npy")
+        streamed = stream_for_first_fitting(inputs, entries)
+        if streamed is not None:
+            chosen, stream = streamed
+            others = read_arrays(stream.others, chosen)
+            further = _sizes(sizes, {**others, stream.argument.name: None})
+            draws = np.random.default_rng(seed) if chosen.draws else seed
+            with writing_results(output, chosen) as write:
+                for rows in stream.batches():
+                    write(module[chosen.name].arrays(**others, **{stream.argument.name: rows}, **further, seed=draws))
+            return
         chosen, arguments = read_for_first_fitting(inputs, entries)
         point = module[chosen.name]
         further = _sizes(sizes, arguments)

@@ -5,12 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, bar, load, output_option, with_options, write_answers
+from plica.cli.asking import (
+    DATA_OPTIONS,
+    MODEL_OPTIONS,
+    PATH,
+    bar,
+    load,
+    location,
+    output_option,
+    with_options,
+    write_answers,
+)
 from plica.cli.errors import one_line_errors
 from plica.errors import InputError
-from plica.files.rows.write import check_can_write, writing_rows
 from plica.paths import check_is_other
 from plica.tables.answers import as_array, draw
+from plica.tables.files import Location
 from plica.tables.questions import Sample
 
 if TYPE_CHECKING:
@@ -28,14 +38,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="Rows to draw, or draws for each given row.",
 )
-@click.option("--given", type=PATH, help="File of rows with missing cells: each is filled in N times.")
+@click.option("--given", type=location, metavar="PATH", help="Rows with missing cells: each is filled in N times.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of random numbers.")
 @with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
 @one_line_errors
 def sample(
     model: Path,
     number: int,
-    given: Path | None,
+    given: Location | None,
     seed: int,
     out: Path,
     batch: int,
@@ -53,6 +63,8 @@ def sample(
         return
     if options["engine"] is not None or options["workers"] is not None:
         raise InputError("--engine and --workers are for completions of rows; give these by --given")
+    from plica.data.write import check_can_write, writing_rows
+
     check_can_write(out)
     check_is_other(out, model)
     loaded = load(model, device)
@@ -68,7 +80,19 @@ def sample(
 
 
 def _rows(model: "Model", is_array: bool, out: Path, values: "Array") -> Any:
-    """Cells for tables, numbers for arrays."""
+    """Columns for tables, numbers for arrays."""
     if is_array:
         return model.numbers(values)
-    return model.cells(model.rounded(values), ["text" if out.suffix.lower() == ".csv" else "typed"] * model.width)
+    import pyarrow as pa
+
+    from plica.data.write import arrow_type, column_of
+
+    is_text = out.suffix.lower() == ".csv"
+    columns = [
+        column_of(
+            model.column(variable, model.rounded_column(variable, numbers), "text" if is_text else "typed"),
+            arrow_type(str if is_text else model.types[variable]),
+        )
+        for variable, numbers in enumerate(values.T)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=list(model.names))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from plica.cli.asking import DELIMITER
+from plica.cli.asking import DELIMITER, location
 from plica.cli.errors import one_line_errors
 from plica.cli.outputs import CHECKPOINT, INPAINTING, NAMES, REPORT
 from plica.cli.processes import as_one_run, prepare_torch
@@ -115,6 +115,8 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
     A file holds rows (N, D) or images (N, H, W) or (N, C, H, W). A random 72 / 14 / 14 percent of the rows are for
     training, validation and test, unless a .npz has arrays named train, valid and test. A model that needs no
     validation rows is trained on those too, and the first line says so.
+
+    With --columns, DATA may also be a folder of tables, or an address such as s3://bucket/rows.
 
     With --columns, a table may hold text and empty cells: its first line has the names of the columns, the model keeps
     what they mean, and trains on the cells that are there.
@@ -226,7 +228,7 @@ def _typed_data(settings: Settings) -> Dataset:
     if settings.data == "digits":
         raise InputError("digits: expected no --columns, since all its columns are of one kind; leave --columns out")
     return from_typed(
-        Path(settings.data),
+        location(settings.data),
         records=records,
         words=settings.missing,
         seed=settings.seed,

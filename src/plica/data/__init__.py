@@ -12,19 +12,15 @@ Nothing here knows a circuit: `encoding` has the numbers of a batch, by the colu
 [[2, 1]]
 """
 
-from plica.extras import require
+from plica.data.batch import NumberBatch as NumberBatch
+from plica.data.batch import RowBatch as RowBatch
+from plica.data.encoding import numbers as numbers
+from plica.data.encoding import reader as reader
+from plica.data.number_rows import NumberRows as NumberRows
+from plica.data.rows import Rows as Rows
+from plica.data.summary import Summary as Summary
+from plica.data.summary import summarise as summarise
 from plica.public import listing
-
-require("pyarrow")
-
-from plica.data.batch import NumberBatch as NumberBatch  # noqa: E402 - pyarrow first
-from plica.data.batch import RowBatch as RowBatch  # noqa: E402
-from plica.data.encoding import numbers as numbers  # noqa: E402
-from plica.data.encoding import reader as reader  # noqa: E402
-from plica.data.number_rows import NumberRows as NumberRows  # noqa: E402
-from plica.data.rows import Rows as Rows  # noqa: E402
-from plica.data.summary import Summary as Summary  # noqa: E402
-from plica.data.summary import summarise as summarise  # noqa: E402
 
 __all__ = ["NumberBatch", "NumberRows", "RowBatch", "Rows", "Summary", "numbers", "reader", "summarise"]
 

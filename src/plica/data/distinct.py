@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from plica.data.arrow_cells import python_cells
 from plica.data.encoding import with_codes
 from plica.data.hashes import mixed
-from plica.files.rows.arrow_cells import python_cells
 from plica.files.rows.batch import Array
 
 MOST = 4096

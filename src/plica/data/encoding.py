@@ -26,15 +26,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from plica.data.arrow_cells import python_cells
 from plica.data.batch import NumberBatch, RowBatch
 from plica.data.rows import ROWS, Rows
 from plica.data.text_cells import numbers_of_text
 from plica.data.typed_cells import MissingWords, numbers_of_typed
 from plica.errors import InputError
 from plica.files.columns import encode, is_missing
-from plica.files.encoding import Encoding
+from plica.files.encoding import NOT_A_NUMBER, Encoding, number_of
 from plica.files.kinds import KINDS, TableColumn
-from plica.files.rows.arrow_cells import python_cells
 from plica.files.rows.batch import Array
 from plica.files.tables import one_line
 
@@ -230,10 +230,10 @@ class ColumnReader:
         """The numbers of cells: NaN for one that is missing, None for one that is refused."""
         if len(self._known) > _MOST_CACHED:
             self._known.clear()
-        new = [row for row, cell in enumerate(cells) if cell not in self._known]
+        new = [row for row, cell in enumerate(cells) if cell not in self._known and cell == cell]
         for cell, is_nothing in zip(cells[new], is_missing(cells[new], self._words), strict=True):
             self._known[cell] = np.nan if is_nothing else self._number(cell)
-        return [self._known[cell] for cell in cells]
+        return [self._known.get(cell, np.nan) for cell in cells]  # NaN is missing, and equals no other
 
     def _python(self, values: Any) -> Array:
         """Values as the functions of `plica.files.columns` take them."""
@@ -242,6 +242,43 @@ class ColumnReader:
         cells = np.empty(len(values), dtype=object)
         cells[:] = python_cells(values)
         return cells
+
+
+def plain_numbers(batch: RowBatch) -> Array:
+    """Rows of numbers `(B, D)` without columns of a model: NaN where a cell is missing.
+
+    Numbers of one type keep it if none is missing; all others are in double precision.
+
+    Raises:
+        InputError: A cell is no number.
+    """
+    columns = [_plain_column(column, position, batch.labels) for position, column in enumerate(batch.data.columns)]
+    return np.stack(columns).T
+
+
+def _plain_column(cells: Any, position: int, labels: Sequence[str]) -> Array:
+    stored = cells.type
+    is_whole = pa.types.is_integer(stored) or pa.types.is_boolean(stored)
+    if (is_whole and not cells.null_count) or pa.types.is_floating(stored):
+        numbers: Array = cells.to_numpy(zero_copy_only=False)
+        return numbers
+    if is_whole:
+        cells = cells.cast(pa.int8()) if pa.types.is_boolean(stored) else cells
+        return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    if pa.types.is_null(stored):
+        return np.full(len(cells), np.nan)
+    if pa.types.is_dictionary(stored):
+        cells = cells.dictionary_decode()
+    read = numbers_of_text(_REAL, cells, _NO_WORDS)
+    numbers, is_read = (np.full(len(cells), np.nan), np.zeros(len(cells), dtype=bool)) if read is None else read
+    rest = np.flatnonzero(~is_read)
+    if len(rest):
+        for row, cell in zip(rest.tolist(), python_cells(cells.take(pa.array(rest))), strict=True):
+            numbers[row] = number_of(cell, labels, row, position)
+    return numbers
+
+
+_REAL, _NO_WORDS = TableColumn("", "real"), MissingWords.of(NOT_A_NUMBER)
 
 
 def with_codes(cells: Any) -> Any:

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from plica.data.batch import Group
-from plica.data.formats import Options, TableFile, format_of
+from plica.data.formats import ending_of, format_of
 from plica.data.locations import UNREADABLE, Location, readable
 from plica.data.schemas import cast, check_names, may_be_cast, plain_schema
 from plica.data.sources import ReadGroup, Source
+from plica.data.table_file import Options, TableFile
 from plica.errors import FileFormatError, InputError
 from plica.files.tables import one_line
 
@@ -47,7 +48,8 @@ class FileSource(Source):
         with self._opened(0) as first:
             own, as_read = _schemas(first)
             header = first.schema.names
-            self.has_names, self.is_array = first.has_names, first.is_array
+            self.has_names, self.row_shape, self.delimiter = first.has_names, first.row_shape, first.delimiter
+        self.ending = ending_of(location.names[0])
         check_names(own, location.names[0])
         self._own, as_read = self._with_later_types(own, as_read)
         self._keys, keys = self._partitions()
@@ -214,6 +216,8 @@ class FileSource(Source):
     def _naming(self, group: Group, row: int) -> Iterator[None]:
         try:
             yield
+        except FileFormatError:
+            raise
         except UNREADABLE as error:
             where = f"row group {group.number}, " if group.num_rows is not None else ""
             name = self._location.names[group.file]

@@ -5,78 +5,27 @@
 | .parquet | row groups | by pages: a batch is decoded, not the row group; text of few values as codes |
 | .arrow .feather .ipc | batches of the file | one at a time |
 | .csv .tsv, also compressed | one | by blocks of 1 MiB; all cells are text |
-| .npy | parts of 2^20 cells | by memory map |
+| .npy .npz | parts of 2^20 cells | by memory map; of archives piece by piece |
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from plica.errors import FileFormatError
-from plica.files.rows.arrays import ArrayRows
-from plica.files.tables import delimiter_of, is_header, map_npy
+from plica.data.array_table import ArrayTable
+from plica.data.table_file import Options, TableFile, sliced
+from plica.data.text_table import TextTable
+from plica.files.tables import TEXTS, unknown_ending
 
 _BUFFERS = 1 << 26  # bytes of all columns of a Parquet file that are read at once
 _LARGEST_BUFFER = 1 << 16  # of one column
 _SMALL_DICTIONARY = 1 << 16  # bytes of the values of a column of text that is read as codes
-_GROUP_CELLS = 1 << 20  # of an array
-_HEAD = 1 << 16  # bytes of a text by which its delimiter and its names are found
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to read the files of a source.
-
-    Args:
-        delimiter: Of texts; None for the one that the first lines suggest.
-        named: Whether the first line of a text holds names; None if it does where none of its cells is a number.
-    """
-
-    delimiter: str | None = None
-    named: bool | None = None
-
-
-class TableFile(ABC):
-    """An open file of rows.
-
-    Attributes:
-        schema: A `pyarrow.Schema`: the columns in the file's order.
-        read_types: The types of the columns as they are read, where text may be codes of a dictionary.
-        sizes: The number of rows of each group, None where it is not known.
-        has_names: Whether the file names its columns.
-        is_array: Whether the file is an array of numbers, in which a date is a number of days from 1970.
-    """
-
-    schema: Any
-    read_types: tuple[Any, ...]
-    sizes: tuple[int | None, ...]
-    has_names: bool = True
-    is_array: bool = False
-
-    @abstractmethod
-    def read(self, group: int, columns: Sequence[int], size: int) -> Iterator[Any]:
-        """Some columns of a group by their positions, in RecordBatches of about `size` rows."""
-
-    def place(self, row: int, group: int) -> str:
-        """The end of the name of a row in messages."""
-        return f"row {row} (row group {group})" if len(self.sizes) > 1 else f"row {row}"
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the file."""
 
 
 class ParquetTable(TableFile):
@@ -153,106 +102,6 @@ class ArrowTable(TableFile):
         self._source.close()
 
 
-class TextTable(TableFile):
-    """A text of cells, whose columns are all text; empty cells are missing.
-
-    Args:
-        system: The file system.
-        path: The file in it.
-        name: Its name in messages.
-        options: Its delimiter, and whether it has names.
-    """
-
-    def __init__(self, system: Any, path: str, name: str, options: Options) -> None:
-        self._open: Callable[[], Any] = lambda: system.open_input_stream(path, compression="detect")
-        with self._open() as file:
-            head = file.read(_HEAD).decode("utf-8-sig", errors="replace")
-        self._delimiter = options.delimiter or ("\t" if ".tsv" in Path(path).suffixes else delimiter_of(head))
-        first = next((row for row in csv.reader(io.StringIO(head, newline=""), delimiter=self._delimiter) if row), None)
-        if first is None:
-            raise FileFormatError(f"{name}: the file holds no rows")
-        self.has_names = options.named if options.named is not None else is_header(first)
-        names = first if self.has_names else [str(position) for position in range(len(first))]
-        if len({name.strip() for name in names}) == len(names):
-            self.schema = pa.schema([(name, pa.string()) for name in names])
-            self.read_types = tuple(self.schema.types)
-        else:
-            twice = next(name.strip() for name in names if sum(name.strip() == other.strip() for other in names) > 1)
-            raise FileFormatError(f"{name}: two columns are called {twice!r}; rename one: names tell columns apart")
-        self.sizes = (None,)
-
-    def read(self, group: int, columns: Sequence[int], size: int) -> Iterator[Any]:  # noqa: ARG002 - there is one
-        """See `TableFile.read`."""
-        names = [self.schema.names[position] for position in columns]
-        read = pa.csv.ReadOptions(column_names=None if self.has_names else self.schema.names)
-        parse = pa.csv.ParseOptions(
-            delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(self.schema) > 1
-        )
-        convert = pa.csv.ConvertOptions(
-            column_types=self.schema,
-            include_columns=names,
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=True,
-        )
-        with self._open() as file, pa.csv.open_csv(file, read, parse, convert) as reader:
-            for batch in reader:
-                yield from sliced(batch, size)
-
-    def place(self, row: int, group: int) -> str:  # noqa: ARG002 - there is one
-        """The number of the line where a row ends, for which the text is read up to there."""
-        with self._open() as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            lines = csv.reader(text, delimiter=self._delimiter)
-            rows = (lines.line_num for cells in lines if cells or len(self.schema) == 1)
-            number = next(islice(rows, row + self.has_names, None), None)
-        return f"row {row}" if number is None else f"line {number}"
-
-    def close(self) -> None:
-        """See `TableFile.close`."""
-
-
-class ArrayTable(TableFile):
-    """An array of numbers, `(N, ...)`, flattened to columns 0, 1, ...
-
-    Args:
-        system: The file system, which is the machine's own.
-        path: The file.
-        name: Its name in messages.
-
-    Raises:
-        FileFormatError: The file is elsewhere.
-    """
-
-    def __init__(self, system: Any, path: str, name: str, _options: Options) -> None:
-        if not isinstance(system, pa.fs.LocalFileSystem):
-            raise FileFormatError(f"{name}: a .npy is read by memory map, from this machine alone; copy it here")
-        rows = ArrayRows(map_npy(Path(path)), name)
-        self._values = rows.values.reshape(len(rows.values), rows.width)
-        self._dtype, self._step = rows.dtype, max(1, _GROUP_CELLS // max(1, rows.width))
-        stored = pa.from_numpy_dtype(self._dtype)
-        self.schema = pa.schema([(str(position), stored) for position in range(rows.width)])
-        self.read_types = (stored,) * rows.width
-        starts = range(0, len(self._values), self._step)
-        self.sizes = tuple(min(self._step, len(self._values) - start) for start in starts)
-        self.has_names, self.is_array = False, True
-
-    def read(self, group: int, columns: Sequence[int], size: int) -> Iterator[Any]:
-        """See `TableFile.read`."""
-        first, last = group * self._step, group * self._step + (self.sizes[group] or 0)
-        schema = pa.schema([self.schema.field(position) for position in columns])
-        for start in range(first, last, size):
-            part = self._values[start : min(start + size, last)]
-            chosen = np.ascontiguousarray(part[:, list(columns)].T, dtype=self._dtype)  # (D, B)
-            yield pa.RecordBatch.from_arrays([pa.array(column) for column in chosen], schema=schema)
-
-    def place(self, row: int, group: int) -> str:  # noqa: ARG002 - its parts are ours
-        """See `TableFile.place`."""
-        return f"row {row}"
-
-    def close(self) -> None:
-        """See `TableFile.close`."""
-
-
 def _texts_of_few(metadata: Any) -> list[str]:
     """The columns of text that the first row group stores as codes of a small dictionary: they stay codes.
 
@@ -272,25 +121,27 @@ def _texts_of_few(metadata: Any) -> list[str]:
     ]
 
 
-def sliced(batch: Any, size: int) -> Iterator[Any]:
-    """A RecordBatch in pieces of at most `size` rows, which share its memory."""
-    for start in range(0, batch.num_rows, size):
-        yield batch.slice(start, size)
-
-
 # (file system, path in it, name in messages, options) -> the open file
 Opener: TypeAlias = Callable[[Any, str, str, Options], TableFile]
 
 FORMATS: Mapping[str, Opener] = {
+    ".npy": ArrayTable,
+    ".npz": ArrayTable,
+    ".csv": TextTable,
+    ".tsv": TextTable,
     ".parquet": ParquetTable,
     ".arrow": ArrowTable,
     ".feather": ArrowTable,
     ".ipc": ArrowTable,
-    ".csv": TextTable,
-    ".tsv": TextTable,
-    ".npy": ArrayTable,
 }
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+
+
+def ending_of(name: str) -> str:
+    """The ending of a file, which names its format; that of `a.csv.gz` is `.csv`."""
+    path = Path(name)
+    inner = Path(path.stem).suffix.lower()
+    return inner if path.suffix.lower() in _COMPRESSED and inner in TEXTS else path.suffix.lower()
 
 
 def format_of(name: str) -> Opener:
@@ -299,13 +150,7 @@ def format_of(name: str) -> Opener:
     Raises:
         FileFormatError: The ending is not known.
     """
-    path = Path(name)
-    ending = path.suffix.lower()
-    if ending in _COMPRESSED and Path(path.stem).suffix.lower() in (".csv", ".tsv"):
-        ending = Path(path.stem).suffix.lower()
+    ending = ending_of(name)
     if ending not in FORMATS:
-        raise FileFormatError(
-            f"{name}: cannot tell what kind of table this is from its ending {ending or '(none)'!r}; expected one of "
-            f"{', '.join(FORMATS)}"
-        )
+        raise unknown_ending(name, ending, FORMATS)
     return FORMATS[ending]

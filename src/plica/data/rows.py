@@ -10,15 +10,15 @@ from typing import Any
 from plica.arguments import found, integer, listed
 from plica.arguments import seed as as_seed
 from plica.data.ahead import ahead
+from plica.data.arrow_cells import cell_type
 from plica.data.batch import Group, RowBatch
 from plica.data.files import FileSource
-from plica.data.formats import Options
 from plica.data.locations import locate
 from plica.data.order import AnyBatch, Shard, read
 from plica.data.schemas import check_names
 from plica.data.sources import ReadGroup, Source, of_object
+from plica.data.table_file import Options
 from plica.errors import FileFormatError, InputError
-from plica.files.rows.arrow_cells import cell_type
 from plica.files.rows.batch import RowSource
 from plica.forks import cached_property
 
@@ -36,6 +36,7 @@ class Rows(RowSource):
         filesystem: The file system of the paths, of pyarrow or fsspec, where its options matter.
         delimiter: The delimiter of texts; by default the one that the first lines suggest.
         named: Whether the first line of a text holds names; by default it does if none of its cells is a number.
+        key: Which array of a .npz; by default the only one, else `images`, else `train`.
 
     Attributes:
         schema: A `pyarrow.Schema`; names without the spaces around them. Where a file of Parquet stores text as codes
@@ -47,16 +48,24 @@ class Rows(RowSource):
     """
 
     def __init__(
-        self, source: Any, *, filesystem: Any = None, delimiter: str | None = None, named: bool | None = None
+        self,
+        source: Any,
+        *,
+        filesystem: Any = None,
+        delimiter: str | None = None,
+        named: bool | None = None,
+        key: str | None = None,
     ) -> None:
-        self._rows = _source(source, filesystem, Options(delimiter, named))
+        self._rows = _source(source, filesystem, Options(delimiter, named, key))
         self.source, self.schema = self._rows.name, self._rows.schema
         check_names(self.schema, self.source)
         self._columns = tuple(self.schema.names)
         self.header = self._rows.header or self._columns
         self.names = self._columns if self._rows.has_names else None
         self.width = len(self.schema)
-        self.row_shape, self.stored = (self.width,), tuple(self.schema.types)
+        self.row_shape, self.stored = self._rows.row_shape or (self.width,), tuple(self.schema.types)
+        self.delimiter, self.ending = self._rows.delimiter or ",", self._rows.ending
+        self.is_text = self._rows.delimiter is not None
         self.types = tuple(cell_type(stored) for stored in self.stored)
         if not self.width:
             raise FileFormatError(f"{self.source}: it has no columns; give it at least one")
@@ -64,7 +73,7 @@ class Rows(RowSource):
     @property
     def is_array(self) -> bool:
         """Whether the rows are an array of numbers, in which a date is a number of days from 1970."""
-        return self._rows.is_array
+        return self._rows.row_shape is not None
 
     @cached_property
     def num_rows(self) -> int | None:  # type: ignore[override]
@@ -118,6 +127,7 @@ class Rows(RowSource):
         size: int = ROWS,
         shard: tuple[int, int] = (0, 1),
         seed: int | None = None,
+        may_be_empty: bool = False,
     ) -> Generator[AnyBatch, None, None]:
         """What a function makes of batches, in the thread that reads them and before rows are shuffled.
 
@@ -127,13 +137,14 @@ class Rows(RowSource):
             size: See `batches`, as for `shard` and `seed`.
             shard: The rows of which process.
             seed: Of a random order.
+            may_be_empty: Whether a source without rows gives no batch; else it is an error.
 
         Raises:
             PlicaError: See `batches`.
         """
         size = integer("Rows.batches", "size", size, least=1)
         seed = None if seed is None else as_seed("Rows.batches", seed)
-        return ahead(self._read(convert, positions, size, _shard(shard), seed))
+        return ahead(self._read(convert, positions, size, _shard(shard), seed, may_be_empty))
 
     def _read(
         self,
@@ -142,9 +153,10 @@ class Rows(RowSource):
         size: int,
         shard: Shard,
         seed: int | None,
+        may_be_empty: bool,
     ) -> Generator[AnyBatch, None, None]:
         at_once = max(1, min(size, _CELLS_AT_ONCE // len(positions)))
-        any_rows = False
+        any_rows = may_be_empty
         groups = self.groups()
         with self.reading(positions, at_once) as read_group:
             batches = read(groups, read_group, source=self.source, size=size, shard=shard, seed=seed, convert=convert)

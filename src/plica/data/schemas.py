@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from plica.data.arrow_cells import cell_type
 from plica.errors import FileFormatError
-from plica.files.rows.arrow_cells import cell_type
 
 
 def plain_type(stored: Any) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from plica.data.batch import Group
-from plica.data.formats import sliced
 from plica.data.locations import UNREADABLE, readable
 from plica.data.schemas import cast, plain_schema
+from plica.data.table_file import sliced
 from plica.errors import DTypeError, FileFormatError, InputError
 from plica.files.tables import one_line
 
@@ -28,14 +28,19 @@ class Source(ABC):
         schema: A `pyarrow.Schema`. Batches may have codes of a dictionary for a column of text.
         header: The names with the spaces around them, where these were taken off.
         has_names: Whether its columns have names of their own.
-        is_array: Whether it is an array of numbers, in which a date is a number of days from 1970.
+        row_shape: The shape of a row where it is an array of numbers, in which a date is a number of days from 1970;
+            else None.
+        delimiter: The delimiter where it is a text; else None.
+        ending: That of its files, which names their format; else nothing.
     """
 
     name: str
     schema: Any
     header: tuple[str, ...] = ()
     has_names: bool = True
-    is_array: bool = False
+    row_shape: tuple[int, ...] | None = None
+    delimiter: str | None = None
+    ending: str = ""
 
     @abstractmethod
     def groups(self) -> Iterator[Group]:

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from plica.data.arrow_cells import cell_type, python_cells
 from plica.data.distinct import DistinctCells
 from plica.data.rows import ROWS, Rows
 from plica.data.text_cells import numbers_of_text
@@ -32,7 +33,6 @@ from plica.errors import InputError
 from plica.files.columns import is_missing
 from plica.files.infer import ColumnRecord, columns_of
 from plica.files.kinds import Cells, TableColumn
-from plica.files.rows.arrow_cells import cell_type, python_cells
 from plica.files.rows.batch import Array
 from plica.files.tables import one_line
 

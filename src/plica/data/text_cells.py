@@ -1,8 +1,8 @@
 """Numbers of cells that are plain texts, by operations on whole arrays, as `typed_cells` has those of typed cells.
 
-A text of a number is plain if Arrow and `plica.files.numbers` read it alike: at most 15 digits, no spaces, no sign but
-a minus, no thousands separators. One of a date or a time is plain if its format has digits at fixed places. Others are
-left to the functions of `plica.files.columns`.
+A text of a number is plain if Arrow and `plica.files.numbers` read it alike: at most 15 digits before the point and 20
+after it, no spaces, no sign but a minus, no thousands separators. One of a date or a time is plain if its format has
+digits at fixed places. Others are left to the functions of `plica.files.columns`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array
 
 _WHOLE = "^-?[0-9]{1,15}$"
-_REAL = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?$"
+_REAL = r"^-?[0-9]{1,15}(\.[0-9]{1,20})?([eE][-+]?[0-9]{1,2})?$"  # as many decimals as float64 is written with
 _WITH_POINT = r"^-?[0-9]{1,15}(\.0{1,9})?$"
 
 

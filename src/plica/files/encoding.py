@@ -3,17 +3,9 @@
 A model that was trained on a table with typed columns has its encoding in its file. With it the model completes the
 user's table in the table's own form. A model without an encoding takes rows of numbers.
 
->>> import pathlib, tempfile
->>> from plica.files.rows import open_rows
 >>> encoding = Encoding((TableColumn("pet", "categorical", ("cat", "dog")), TableColumn("age", "real")))
->>> path = pathlib.Path(tempfile.mkdtemp()) / "pets.csv"
->>> _ = path.write_text(chr(10).join(["age,name,pet", "2.5,Tom,cat", ",Rex,dog"]))
->>> with open_rows(path, named=True) as rows:
-...     read = encoding.reader(rows)
-...     (batch,) = rows.batches(10)
->>> read(batch)
-array([[0. , 2.5],
-       [1. , nan]])
+>>> [column.name for column in encoding.modelled]
+['pet', 'age']
 """
 
 from collections.abc import Callable, Sequence
@@ -201,13 +193,35 @@ def read_numbers(batch: Batch) -> Array:
     cells = batch.cells
     if cells.dtype != object:
         return cells
-    numbers, read = np.full(cells.shape, np.nan), reader("")
-    for row, column in np.argwhere(~is_missing(cells, ("nan", "NaN"))).tolist():
-        number = read(cells[row, column])
-        if number is None:
-            raise InputError(
-                f"{batch.labels[row]}, column {column + 1}: {str(cells[row, column])!r} is not a finite number; "
-                "correct the cell, or leave it empty where the value is not known"
-            )
-        numbers[row, column] = number
+    numbers = np.full(cells.shape, np.nan)
+    for row, column in np.argwhere(~is_missing(cells, NOT_A_NUMBER)).tolist():
+        numbers[row, column] = number_of(cells[row, column], batch.labels, row, column)
     return numbers
+
+
+_READ = reader("")
+NOT_A_NUMBER = ("nan", "NaN")
+"""Texts of missing numbers where no words are known."""
+
+
+def number_of(cell: Any, labels: Sequence[str], row: int, column: int) -> float:
+    """The number of a cell that has one; NaN where it is missing.
+
+    Args:
+        cell: The cell.
+        labels: The names of the rows in messages; one is made for an error alone.
+        row: Its row.
+        column: The position of its column.
+
+    Raises:
+        InputError: The cell is no number.
+    """
+    number = _READ(cell)
+    if number is None:
+        if is_missing(np.asarray([cell], dtype=object), NOT_A_NUMBER)[0]:
+            return np.nan
+        raise InputError(
+            f"{labels[row]}, column {column + 1}: {str(cell)!r} is not a finite number; correct the cell, or leave it "
+            "empty where the value is not known"
+        )
+    return float(number)

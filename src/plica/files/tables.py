@@ -10,14 +10,16 @@ Pickled objects in a file are refused. A table must have at least one value, and
 [[1.0, 2.5], [3.0, 4.0]]
 """
 
+import contextlib
 import csv
+import io
 import math
 import os
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +35,8 @@ Reader = TypeVar("Reader", bound=Callable[..., Any])
 _NPZ_KEYS = ("images", "train")  # the arrays to look for in an archive of several if no key is given
 _DELIMITERS = (",", ";", "\t", "|")  # in the order in which they are tried
 _MAX_LETTERS, _MAX_LINES = 2**16, 20  # the beginning of a text that decides about its delimiter
+TEXTS = (".csv", ".tsv")
+"""The endings of texts of cells."""
 _MAX_SHOWN = 24  # characters of a bad cell that a message repeats
 
 
@@ -93,14 +97,33 @@ def choose_reader(path: Path, readers: Mapping[str, Reader], *, key: str | None,
     reader = readers.get(path.suffix.lower())
     check_is_file(path)
     if reader is None:
-        raise FileFormatError(
-            f"{path}: cannot tell what kind of table this is from its ending {path.suffix or '(none)'!r}; "
-            f"expected one of {', '.join(readers)}"
-        )
-    if key is not None and path.suffix.lower() != ".npz":
-        raise FileFormatError(f"{path}: holds one table, so there is no array {key!r} to choose; leave the key out")
-    _check_delimiter(path, delimiter)
+        raise unknown_ending(str(path), path.suffix, readers)
+    check_options(str(path), path.suffix.lower(), key=key, delimiter=delimiter)
     return reader
+
+
+def unknown_ending(name: str, ending: str, known: Iterable[str]) -> FileFormatError:
+    """The error of a file whose ending names no kind of table."""
+    return FileFormatError(
+        f"{name}: cannot tell what kind of table this is from its ending {ending or '(none)'!r}; expected one of "
+        f"{', '.join(known)}"
+    )
+
+
+def check_options(name: str, ending: str, *, key: str | None, delimiter: str | None) -> None:
+    """Raise for a key of what is no archive, or a delimiter that is not one letter or is for no text.
+
+    Raises:
+        FileFormatError: An option does not fit the file.
+    """
+    if key is not None and ending != ".npz":
+        raise FileFormatError(f"{name}: holds one table, so there is no array {key!r} to choose; leave the key out")
+    if delimiter is None:
+        return
+    if ending not in TEXTS:
+        raise FileFormatError(f"{name}: only a .csv has a delimiter between cells; leave --delimiter out")
+    if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+        raise FileFormatError(f"--delimiter {delimiter!r}: expected one letter of ASCII, as in --delimiter ';'")
 
 
 def npz_keys(path: Path) -> tuple[str, ...]:
@@ -146,30 +169,30 @@ def map_npy(path: Path) -> Array:
     """
     try:
         with path.open("rb") as file:
-            _check_declared_size(file, path.stat().st_size)
+            check_declared_size(file, path.stat().st_size)
         values: Array = np.load(path, mmap_mode="r", allow_pickle=False)
         return values
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise FileFormatError(f"{path}: not a readable .npy file ({one_line(error)})") from error
 
 
 def _read_npy(path: Path, _key: str | None, _delimiter: str | None) -> Table:
     try:
         with path.open("rb") as file:
-            _check_declared_size(file, path.stat().st_size)
+            check_declared_size(file, path.stat().st_size)
             file.seek(0)
             values = np.load(file, allow_pickle=False)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise FileFormatError(f"{path}: not a readable .npy file ({one_line(error)})") from error
     return Table(values, str(path))
 
 
-def _check_declared_size(file: Any, size: int) -> None:
+def check_declared_size(file: Any, size: int) -> None:
     """Raise if the header of an array claims more bytes than its file has: numpy would allocate them all."""
     version = np.lib.format.read_magic(file)
-    if version not in _HEADERS:
+    if version not in HEADERS:
         raise ValueError(f"version {version} of the format is not known")
-    shape, _, dtype = _HEADERS[version](file)
+    shape, _, dtype = HEADERS[version](file)
     if math.prod(shape) * dtype.itemsize > size:
         raise ValueError(f"an array {dtype} {shape} does not fit into {size} bytes; cut short?")
 
@@ -178,7 +201,7 @@ def open_npz(path: Path) -> Any:
     """An archive of arrays, to be closed after use."""
     try:
         archive = np.load(path, allow_pickle=False)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise FileFormatError(f"{path}: not a readable .npz file ({one_line(error)})") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise FileFormatError(f"{path}: ends in .npz but holds a single .npy array; rename it to .npy")
@@ -188,7 +211,7 @@ def open_npz(path: Path) -> Any:
 def read_array(path: Path, key: str | None, _delimiter: str | None = None) -> Table:
     """One array of a `.npz` file: the one called `key`; without a key the only one, else `images`, else `train`."""
     with open_npz(path) as archive:
-        chosen = _choose_key(path, tuple(archive.files), key)
+        chosen = choose_key(path, tuple(archive.files), key)
         values = read_member(path, archive, chosen)
     return Table(values, f"{path}[{chosen}]")
 
@@ -203,16 +226,93 @@ def read_member(path: Path, archive: Any, name: str) -> Array:
         member = name if name in archive.zip.namelist() else f"{name}.npy"
         with archive.zip.open(member) as file:
             if file.peek(6)[:6] == np.lib.format.MAGIC_PREFIX:
-                _check_declared_size(file, archive.zip.getinfo(member).file_size)
+                check_declared_size(file, archive.zip.getinfo(member).file_size)
         values = archive[name]
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise FileFormatError(f"{path}: array {name!r} cannot be read ({one_line(error)})") from error
     if not isinstance(values, np.ndarray):
         raise FileFormatError(f"{path}: {name!r} is no array; write the file with numpy.savez")
     return values
 
 
-def _choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
+class Member:
+    """An array of a `.npz` file, of which rows are read as they are asked for.
+
+    Args:
+        path: The file.
+        key: The name of the array; None for the only one, else `images`, else `train`.
+
+    Attributes:
+        key: Its name.
+        dtype: Its dtype.
+        shape: Its shape.
+
+    Raises:
+        FileFormatError: The archive or the array is damaged, or there is no such array.
+    """
+
+    def __init__(self, path: Path, key: str | None) -> None:
+        self._path, self._archive = path, open_npz(path)
+        try:
+            self.key = choose_key(path, tuple(self._archive.files), key)
+            with self._reading():
+                self._open()
+        except BaseException:
+            self._archive.close()
+            raise
+
+    def _open(self) -> None:
+        archive = self._archive
+        member = self.key if self.key in archive.zip.namelist() else f"{self.key}.npy"
+        file = archive.zip.open(member)
+        version = file.peek(6)[:6] == np.lib.format.MAGIC_PREFIX and np.lib.format.read_magic(file)
+        self._held: Array | None = None
+        if version in HEADERS:
+            self.shape, is_fortran, self.dtype = HEADERS[version](file)
+            if math.prod(self.shape) * self.dtype.itemsize > archive.zip.getinfo(member).file_size:
+                raise ValueError(f"an array {self.dtype} {self.shape} does not fit its file; cut short?")
+            if self.shape and not is_fortran and not self.dtype.hasobject:
+                self._file, self._start = file, file.tell()
+                return
+        file.close()
+        self._held = read_member(self._path, archive, self.key)
+        self.shape, self.dtype = self._held.shape, self._held.dtype
+
+    def __getitem__(self, rows: slice) -> Array:
+        """Consecutive rows."""
+        if self._held is not None:
+            return self._held[rows]
+        start, stop, _ = rows.indices(self.shape[0])
+        size = math.prod(self.shape[1:]) * self.dtype.itemsize
+        with self._reading():
+            at = self._start + start * size
+            if self._file.tell() != at:  # a jump would leave the check sum out
+                self._file.seek(at)
+            content = self._file.read((stop - start) * size)
+            return np.frombuffer(content, self.dtype).reshape(stop - start, *self.shape[1:])
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except FileFormatError:
+            raise
+        except UNREADABLE as error:
+            raise FileFormatError(f"{self._path}: array {self.key!r} cannot be read ({one_line(error)})") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._held is None:
+            self._file.close()
+        self._archive.close()
+
+
+def choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
+    """The name of the array of an archive to read: `key`, else the only one, else `images`, else `train`.
+
+    Raises:
+        FileFormatError: There is no such array, or there are several.
+    """
     if not names:
         raise FileFormatError(f"{path}: the archive holds no arrays")
     if key is not None:
@@ -232,7 +332,8 @@ def _read_csv(path: Path, _key: str | None, delimiter: str | None) -> Table:
     try:  # split at line feeds alone: names may hold other characters at which `splitlines` splits
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise not_utf8(path) from error
+        with path.open("rb") as file:
+            raise not_utf8(str(path), file) from error
     delimiter = guess_delimiter(path) if delimiter is None else delimiter
     while lines and not lines[-1].strip():
         lines.pop()
@@ -257,16 +358,6 @@ def _cells(path: Path, line: str, number: int, delimiter: str) -> list[str]:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error as error:
         raise no_cells(f"{path}, line {number}", error) from error
-
-
-def _check_delimiter(path: Path, delimiter: str | None) -> None:
-    """Raise if a delimiter is given that is not one letter, or for a file that is no text."""
-    if delimiter is None:
-        return
-    if path.suffix.lower() != ".csv":
-        raise FileFormatError(f"{path}: only a .csv has a delimiter between cells; leave --delimiter out")
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise FileFormatError(f"--delimiter {delimiter!r}: expected one letter, as in --delimiter ';'")
 
 
 def guess_delimiter(path: Path) -> str:
@@ -306,22 +397,25 @@ def no_cells(where: str, error: csv.Error) -> FileFormatError:
     )
 
 
-def not_utf8(path: Path) -> FileFormatError:
-    """The error of a text in another encoding, with its first line that shows it."""
-    with path.open("rb") as file:
-        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            return FileFormatError(f"{path}: the text is UTF-16; save it as UTF-8 (iconv -f utf-16 -t utf-8)")
-        file.seek(0)
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                byte = line[error.start]
-                return FileFormatError(
-                    f"{path}, line {number}: not UTF-8: found the byte {byte:#x}, which is {chr(byte)!r} in Latin-1; "
-                    "save it as UTF-8 (iconv -f latin1 -t utf-8)"
-                )
-    return FileFormatError(f"{path}: not UTF-8; save it as UTF-8")
+def not_utf8(source: str, file: io.BufferedReader) -> FileFormatError:
+    """The error of a text in another encoding, with its first line that shows it.
+
+    Args:
+        source: The name of the file.
+        file: The file from its beginning.
+    """
+    if file.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return FileFormatError(f"{source}: the text is UTF-16; save it as UTF-8 (iconv -f utf-16 -t utf-8)")
+    for number, line in enumerate(file, start=1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            return FileFormatError(
+                f"{source}, line {number}: not UTF-8: found the byte {byte:#x}, which is {chr(byte)!r} in Latin-1; "
+                "save it as UTF-8 (iconv -f latin1 -t utf-8)"
+            )
+    return FileFormatError(f"{source}: not UTF-8; save it as UTF-8")
 
 
 def is_header(cells: list[str]) -> bool:
@@ -366,13 +460,13 @@ def one_line(error: BaseException) -> str:
 
 
 # The errors of numpy and zipfile for damaged bytes. Headers of arrays are Python text, which numpy parses.
-_UNREADABLE = (
+UNREADABLE = (
     *(ValueError, TypeError, KeyError, IndexError, EOFError, OSError, SyntaxError, MemoryError, RecursionError),
     *(OverflowError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, struct.error),
     tokenize.TokenError,
 )
 # The reader of headers of each version of the format. Numpy has no public one for version 3: names of any letters.
-_HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
+HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }

@@ -99,9 +99,7 @@ def completions_of(
 
     with naming_impossible(model, batch, x):
         rows = sample(model.circuit, number, given=x, seed=seed)
-    labels = [label for label in batch.labels for _ in range(number)]
-    repeated = Batch(np.repeat(batch.cells, number, axis=0), labels)
-    return repeated, x.repeat_interleave(number, dim=0), rows
+    return batch.repeated(number), x.repeat_interleave(number, dim=0), rows
 
 
 def cell_log_likelihoods(model: Model, x: torch.Tensor) -> torch.Tensor:
@@ -213,7 +211,7 @@ def prediction_types(model: Model, variable: int, quantiles: Sequence[float] | A
 
 def predict(
     model: Model, x: torch.Tensor, variable: int, quantiles: Sequence[float] | Array = ()
-) -> tuple[Sequence[Cell], ...]:
+) -> tuple[Sequence[Cell] | Array, ...]:
     """The distribution of a variable given the rest of each row; its own cells are not looked at.
 
     Args:
@@ -238,8 +236,7 @@ def predict(
         conditionals = posterior(model.circuit, x)
         categories = categories_of(model, variable)
         if categories is not None:
-            probabilities = as_array(conditionals.probabilities[:, variable, : len(categories)])
-            return tuple(column.tolist() for column in probabilities.T)
+            return tuple(as_array(conditionals.probabilities[:, variable, : len(categories)]).T)
         means = as_array(conditionals.mean[:, variable])
         values = [as_array(quantile(model.circuit, variable, float(level), given=x)) for level in quantiles]
         values = [first_whole(model, variable, part) for part in values]
@@ -290,17 +287,16 @@ def categories_of(model: Model, variable: int) -> tuple[Any, ...] | None:
     return None if states is None else tuple(range(states))
 
 
-def _cells(model: Model, variable: int, numbers: Array, *, is_mean: bool = False) -> Sequence[Cell]:
+def _cells(model: Model, variable: int, numbers: Array, *, is_mean: bool = False) -> Sequence[Cell] | Array:
     """Numbers of a variable as cells: dates as dates, the mean of counts and whole numbers with its decimals."""
     numbers = widened(numbers)
     if model.encoding is None:
-        cells: list[Cell] = numbers.tolist()
-        return cells
+        return numbers
     column = model.encoding.modelled[variable]
     numbers = bounded(column, numbers)
     if column.kind in TEMPORAL:
         return decode(column, np.round(numbers))
-    if is_mean:
-        shifted: list[Cell] = (numbers + column.origin).tolist()
+    if is_mean or column.kind == "real":
+        shifted: Array = numbers + column.origin
         return shifted
     return decode(column, numbers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +21,7 @@ from plica.files.infer import ColumnRecord, infer_columns
 from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array, Batch, RowFile
 from plica.files.tables import npz_keys
-from plica.tables.files import open_table
+from plica.tables.files import Location, open_table
 
 _SHOWN = 5  # columns that a message lists
 _ROWS_AT_ONCE = 4096
@@ -29,7 +30,7 @@ Records: TypeAlias = Mapping[str, ColumnRecord]
 
 
 def from_typed(
-    path: Path,
+    path: Location,
     *,
     records: Mapping[str, ColumnRecord],
     words: Sequence[str] = (),
@@ -40,7 +41,8 @@ def from_typed(
     """A table whose cells are text, whole numbers or reals, or missing, its rows split at random 72 / 14 / 14.
 
     Args:
-        path: `.csv` with names in its first line, `.parquet`, or an array.
+        path: A text with names in its first line, a file of Parquet or Arrow, an array; a folder or an
+            address of these.
         records: The user's records of some columns, by name; other columns are inferred from their cells.
         words: Text that means that a cell is missing, beside empty text.
         seed: The seed of the random split.
@@ -51,15 +53,16 @@ def from_typed(
         FileFormatError: The file cannot be read.
         InputError: A cell does not fit its column, or there are too few rows.
     """
-    is_split = path.suffix.lower() == ".npz" and key is None and set(SPLITS) <= set(npz_keys(path))
-    if is_split and "num_variables" in npz_keys(path):
+    is_archive = isinstance(path, Path) and path.suffix.lower() == ".npz"
+    is_split = is_archive and key is None and set(SPLITS) <= set(npz_keys(Path(path)))
+    if is_split and "num_variables" in npz_keys(Path(path)):
         raise InputError(f"{path}: packed bits (num_variables) are rows of one kind; leave --columns out")
     with contextlib.ExitStack() as stack:
         files = [
             stack.enter_context(open_table(path, key=name, named=True, delimiter=delimiter))
             for name in (SPLITS if is_split else (key,))
         ]
-        return of_rows(files, name=name_of(path), source=str(path), records=records, words=words, seed=seed)
+        return of_rows(files, name=name_of(Path(path)), source=str(path), records=records, words=words, seed=seed)
 
 
 def of_rows(
@@ -95,15 +98,18 @@ def of_rows(
         if column_name in records and records[column_name]["kind"] != "ignored":
             files[0].check_can_model(position)
     if files[0].stream is not None:
-        from plica.data import summarise
+        from plica.data import NumberRows, Summary, summarise
 
-        (rows,) = files
-        summary = summarise(rows.stream, words=words)
-        encoding = _encoding(summary.infer(records), words, source)
-        return _of_stream(rows.stream, encoding, summary.num_rows, name=name, seed=seed, with_test=with_test)
+        summaries = [summarise(rows.stream, words=words) for rows in files]
+        encoding = _encoding(reduce(Summary.merged, summaries).infer(records), words, source)
+        streams = [(rows.stream, summary.num_rows) for rows, summary in zip(files, summaries, strict=True)]
+        if len(streams) == 1:
+            (rows, num_rows) = streams[0]
+            return _of_stream(rows, encoding, num_rows, name=name, seed=seed, with_test=with_test)
+        train, valid, test = (_numbers(NumberRows(rows, encoding), num_rows) for rows, num_rows in streams)
+        return Dataset(name, train, valid, test, None, None, encoding)
     encoding, values = _read_cells(files, names, source=source, records=records, words=words)
-    train, valid, test = values if len(values) > 1 else split_rows(values[0], source, seed, with_test=with_test)
-    return Dataset(name, train, valid, test, None, None, encoding)
+    return Dataset(name, *split_rows(values[0], source, seed, with_test=with_test), None, None, encoding)
 
 
 def _read_cells(
@@ -124,12 +130,17 @@ def _of_stream(rows: Any, encoding: Encoding, num_rows: int, *, name: str, seed:
     if is_large(num_rows, stream.width):
         train, valid, test, streamed = streamed_split(stream, num_rows, seed, with_test=with_test)
         return Dataset(name, train, valid, test, None, None, encoding, streamed)
-    values, stop = np.empty((num_rows, stream.width)), 0
-    for part in stream.batches():
+    parts = split_rows(_numbers(stream, num_rows), rows.source, seed, with_test=with_test)
+    return Dataset(name, *parts, None, None, encoding)
+
+
+def _numbers(rows: Any, num_rows: int) -> Array:
+    """All rows of a `plica.data.NumberRows`."""
+    values, stop = np.empty((num_rows, rows.width)), 0
+    for part in rows.batches():
         start, stop = stop, stop + len(part)
         values[start:stop] = part
-    parts = split_rows(values[:stop], rows.source, seed, with_test=with_test)
-    return Dataset(name, *parts, None, None, encoding)
+    return values[:stop]
 
 
 def _encoding(columns: tuple[TableColumn, ...], words: Sequence[str], source: str) -> Encoding:

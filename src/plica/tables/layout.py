@@ -5,8 +5,8 @@ column (`plica.files.columns.Form`) says whether its cells are text, values of a
 """
 
 import datetime
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +54,13 @@ class Layout:
                 types[position] = type_
         return Layout(model, rows, positions, tuple(types), tuple(forms), verbatim)
 
+    def in_type(self, type_: Any) -> "Layout":
+        """The layout with one type for all columns of the model, for files that have no types."""
+        read = set(self.positions)
+        return replace(
+            self, types=tuple(type_ if position in read else kind for position, kind in enumerate(self.types))
+        )
+
     def completed(self, batch: "Batch", x: "Array", filled: "Array", *, keep: bool = True) -> Any:
         """The cells of a batch with the missing ones filled in; the others are copied, or converted to the new form.
 
@@ -78,28 +85,108 @@ class Layout:
         is_missing = is_nan
         if model.encoding is not None and keep:
             is_missing = model.encoding.missing(batch.cells[:, list(self.positions)])
-        is_unseen = is_nan & ~is_missing
-        # the model computes in single precision: `shortened` gives its numbers the decimals that they have there
-        new_cells = model.cells(np.where(is_nan, shortened(model.rounded(filled)), x), self.forms)
         in_file_dtype = batch.cells.dtype != object and self.verbatim  # numbers of categories and of reals
         cells = batch.cells.copy() if in_file_dtype else batch.cells.astype(object)
         for variable, position in enumerate(self.positions):
-            type_, stored = model.types[variable], self.rows.types[position]
-            is_written = is_missing[:, variable]
-            # Categories that are text are written as text, whatever the file has: a cell true becomes "True".
-            becomes_text = not in_file_dtype and type_ is str and stored is not str and model.is_closed(variable)
-            if becomes_text or not self.verbatim:
-                is_written = is_written | ~is_unseen[:, variable]
-            # A date that a file of numbers has as digits, such as 20260131, is the text of its format, as a number.
-            is_digits = self.forms[variable] == "text" and self.verbatim and stored in (int, float)
-            for row in np.flatnonzero(is_written).tolist():
-                cell = new_cells[row][variable]
-                cells[row, position] = int(str(cell)) if is_digits else cell
-            if not self.verbatim and type_ is int:  # text of a whole number is written as a number
-                for row in np.flatnonzero(is_unseen[:, variable]).tolist():
-                    number = reader("")(cells[row, position])
-                    cells[row, position] = number if isinstance(number, int) else cells[row, position]
+            missing = is_missing[:, variable]
+            is_written = self._written(variable, is_nan[:, variable], missing, in_file_dtype=in_file_dtype)
+            new, codes = self._new_cells(variable, x, filled, is_written)
+            rows = np.flatnonzero(is_written)
+            for row, code in zip(rows.tolist(), codes.tolist(), strict=True):
+                cells[row, position] = new[code]
+            if self._reads_wholes(variable):
+                for row in np.flatnonzero(is_nan[:, variable] & ~missing).tolist():
+                    cells[row, position] = _whole(cells[row, position])
         return cells
+
+    def columns(self, data: Any, x: "Array", filled: "Array", *, keep: bool = True, kept: Collection[int] = ()) -> Any:
+        """`completed` of columns, without an object of Python for each cell.
+
+        Args:
+            data: B rows of the file, a `pyarrow.RecordBatch`.
+            x: See `completed`.
+            filled: See `completed`.
+            keep: See `completed`.
+            kept: Positions of columns that are copied as they are.
+
+        Returns:
+            The columns as a `pyarrow.RecordBatch`, of the types in which they are written.
+        """
+        import pyarrow as pa
+
+        from plica.data.write import arrow_type, column_of
+
+        columns, is_real = list(data.columns), x.dtype.kind == "f"
+        for variable, position in enumerate(self.positions):
+            if position in kept:
+                continue
+            kind = arrow_type(self.types[position])
+            if not is_real:
+                columns[position] = column_of(columns[position], kind)
+                continue
+            is_nan = np.isnan(x[:, variable])
+            is_missing = self._missing(variable, columns[position], is_nan) if keep else is_nan
+            is_written = self._written(variable, is_nan, is_missing)
+            old, rows = columns[position], np.flatnonzero(~is_written)
+            if len(rows) < len(is_written):
+                old = old.take(pa.array(rows))
+            if self._reads_wholes(variable) and len(rows):
+                old = [_whole(cell) for cell in old.to_pylist()]
+            old = column_of(old, kind)
+            if len(rows) < len(is_written):
+                new, codes = self._new_cells(variable, x, filled, is_written)
+                at = np.empty(len(is_written), dtype=np.int64)
+                at[rows], at[is_written] = np.arange(len(rows)), len(rows) + codes
+                old = pa.concat_arrays([old, column_of(new, kind)]).take(pa.array(at))
+            columns[position] = old
+        return pa.RecordBatch.from_arrays(columns, names=data.schema.names)
+
+    def _missing(self, variable: int, column: Any, is_nan: "Array") -> "Array":
+        """The mask of the cells of a column that are missing, among those without a number."""
+        encoding = self.model.encoding
+        if encoding is None or not self.model.is_closed(variable) or not is_nan.any():
+            return is_nan
+        import pyarrow as pa
+
+        from plica.data.arrow_cells import python_cells
+
+        is_missing = is_nan.copy()
+        cells = column.take(pa.array(np.flatnonzero(is_nan)))
+        listed = np.empty(len(cells), dtype=object)
+        listed[:] = python_cells(cells)
+        is_missing[is_nan] = encoding.missing(listed)
+        return is_missing
+
+    def _written(self, variable: int, is_nan: "Array", is_missing: "Array", *, in_file_dtype: bool = False) -> "Array":
+        """The mask of the cells of a column that are written anew: missing ones, and all that are converted."""
+        type_, stored = self.model.types[variable], self.rows.types[self.positions[variable]]
+        # Categories that are text are written as text, whatever the file has: a cell true becomes "True".
+        becomes_text = not in_file_dtype and type_ is str and stored is not str and self.model.is_closed(variable)
+        return is_missing | ~is_nan if becomes_text or not self.verbatim else is_missing
+
+    def _new_cells(self, variable: int, x: "Array", filled: "Array", is_written: "Array") -> tuple[Any, "Array"]:
+        """The distinct new cells of a column, and for each row of `is_written` the position of its cell in them."""
+        numbers = x[is_written, variable].astype(np.float64)
+        is_filled = np.isnan(numbers)
+        # the model computes in single precision: `shortened` gives its numbers the decimals that they have there
+        drawn = filled[is_written, variable][is_filled]
+        numbers[is_filled] = shortened(self.model.rounded_column(variable, drawn))
+        numbers, codes = np.unique(numbers, return_inverse=True)
+        new = self.model.column(variable, numbers, self.forms[variable])
+        # A date that a file of numbers has as digits, such as 20260131, is the text of its format, as a number.
+        is_number = self.rows.types[self.positions[variable]] in (int, float)
+        if self.forms[variable] == "text" and self.verbatim and is_number:
+            new = [int(str(cell)) for cell in new]
+        return new.tolist() if isinstance(new, np.ndarray) and self.rows.stream is None else new, codes
+
+    def _reads_wholes(self, variable: int) -> bool:
+        """Whether a text of a whole number that is no category of the model is written as a number."""
+        return not self.verbatim and self.model.types[variable] is int
+
+
+def _whole(cell: Any) -> Any:
+    number = reader("")(cell)
+    return number if isinstance(number, int) else cell
 
 
 # (type of the model's cells, type of the read file's cells): the type that the read file stores holds both

@@ -9,7 +9,7 @@ import numpy as np
 
 from plica.errors import InputError
 from plica.files.columns import Form, decode, rounded, type_of
-from plica.files.encoding import Encoding, read_numbers
+from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS, Cell, TableColumn
 from plica.files.rows import Batch, RowFile
 from plica.files.rows.batch import Array, CellType
@@ -84,9 +84,7 @@ class Model:
         counted = encoding is None
         if counted and rows.width != self.width:
             raise InputError(f"{rows.source}: found rows of {rows.width} values, expected {self.width}")
-        encoded: Callable[[Batch], Array] = read_numbers
-        if encoding is not None:
-            encoded = numbers_reader(encoding, rows, unknown=unknown, unread=unread)
+        encoded = numbers_reader(encoding, rows, unknown=unknown, unread=unread)
 
         def read(batch: Batch) -> Array:
             x = encoded(batch)
@@ -119,26 +117,33 @@ class Model:
 
     def cells(self, x: Array, forms: Sequence[Form]) -> list[list[Cell]]:
         """The cells of rows `(B, D)` of numbers, none of which is NaN, in one form for each variable."""
-        x = widened(x)
-        if self.encoding is None:
-            are_whole = [domain.whole for domain in self.domains]
-            return [
-                [int(value) if is_whole else float(value) for value, is_whole in zip(row, are_whole, strict=True)]
-                for row in x
-            ]
         columns = [
-            decode(column, values, form)
-            for column, values, form in zip(self.encoding.modelled, x.T, forms, strict=True)
+            self.column(variable, values, form) for variable, (values, form) in enumerate(zip(x.T, forms, strict=True))
         ]
-        return [list(row) for row in zip(*columns, strict=True)]
+        lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
+        return [list(row) for row in zip(*lists, strict=True)]
+
+    def column(self, variable: int, numbers: Array, form: Form) -> "Array | list[Cell]":
+        """The cells of some numbers of a variable, none of which is NaN: an array where they are numbers of a type."""
+        numbers = widened(numbers)
+        if self.encoding is None:
+            return numbers.astype(np.int64) if self.domains[variable].whole else numbers.astype(np.float64)
+        column = self.encoding.modelled[variable]
+        if column.kind == "real" and form != "text":
+            return numbers.astype(np.float64)
+        return decode(column, numbers, form)
 
     def rounded(self, x: Array) -> Array:
         """Numbers `(B, D)` that were drawn or computed, with as many decimals as their columns have."""
         if self.encoding is None:
             return x
-        x, domains = widened(x), self.domains
-        columns = zip(self.encoding.modelled, x.T, domains, strict=True)
-        return np.stack([rounded(column, values, domain) for column, values, domain in columns], axis=1)
+        return np.stack([self.rounded_column(variable, values) for variable, values in enumerate(x.T)], axis=1)
+
+    def rounded_column(self, variable: int, numbers: Array) -> Array:
+        """Numbers of a variable that were drawn or computed, with as many decimals as its column has."""
+        if self.encoding is None:
+            return numbers
+        return rounded(self.encoding.modelled[variable], widened(numbers), self.domains[variable])
 
     def numbers(self, x: Array) -> Array:
         """Rows `(B, D)` of numbers for an array: categories that are text become the numbers of their states.

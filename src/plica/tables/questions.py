@@ -4,13 +4,13 @@ Commands ask here a batch at a time, whether they read a table themselves or an 
 Questions are plain values, which pickle; importing this module does not load torch.
 
 >>> Score(), Predict("age", (0.5,))
-(Score(comparable=False, of=()), Predict(column='age', quantiles=(0.5,)))
+(Score(comparable=False, of=(), keep=()), Predict(column='age', quantiles=(0.5,), keep=()))
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,7 +21,6 @@ import numpy as np
 from plica.errors import InputError
 from plica.files.columns import Form
 from plica.files.rows.batch import Array, Batch, RowFile
-from plica.files.rows.write import Write, writing_rows
 from plica.tables.answers import (
     FILLERS,
     ComparableScore,
@@ -51,7 +50,8 @@ class Written:
         types: The type of each column.
         named: Whether a text begins with a line of names.
         delimiter: The delimiter of a text.
-        rows: The rows `(B, D)` of a batch: of the number of the batch in the table, the batch, and its numbers.
+        rows: The rows `(B, D)` of a batch, as `plica.data.write` takes them: of the number of the batch in the table,
+            the batch, and its numbers.
     """
 
     names: tuple[str, ...]
@@ -61,8 +61,10 @@ class Written:
     delimiter: str
     rows: Callable[[int, Batch, Any], Any]
 
-    def writing(self, path: Path) -> AbstractContextManager[Write]:
+    def writing(self, path: Path) -> AbstractContextManager[Callable[[Any], None]]:
         """A function that adds rows to a file; the file appears once the block ends without an error."""
+        from plica.data.write import writing_rows
+
         return writing_rows(path, self.names, self.row_shape, self.types, named=self.named, delimiter=self.delimiter)
 
 
@@ -78,12 +80,11 @@ class Answers(ABC):
     unread: str | None
 
     @abstractmethod
-    def written(self, rows: RowFile, data: Path, out: Path) -> Written:
+    def written(self, rows: RowFile, out: Path) -> Written:
         """The table of the answers to all rows of a file.
 
         Args:
-            rows: The open file.
-            data: Its path, whose ending decides whether cells are copied as they are.
+            rows: The open file, whose ending decides whether cells are copied as they are.
             out: The file that is written; its ending decides the form of cells.
 
         Raises:
@@ -93,22 +94,36 @@ class Answers(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beside(Answers):
-    """Answers that are columns of their own, beside the columns of a table that the model does not read.
+    """Answers that are columns of their own, beside columns of the table.
 
     Attributes:
         model: The model.
         computed: The type of the cells of each computed column, by its name.
         columns: The cells of these columns for a batch and its numbers.
         unread: A column of the model that is not read, and that a table need not have.
+        keep: The names of the columns that are copied; empty for those that the model does not read, without those of
+            computed names.
     """
 
     model: Model
     computed: Mapping[str, Any]
     columns: Callable[[Batch, Any], Sequence[Any]]
     unread: str | None = None
+    keep: tuple[str, ...] = ()
 
     def kept(self, rows: RowFile) -> list[int]:
-        """The columns of a table that the model does not read, without those of computed names."""
+        """The columns of a table that are copied.
+
+        Raises:
+            InputError: The table lacks one, or one has the name of a computed column.
+        """
+        if self.keep:
+            twice = [name for name in self.keep if name.strip() in self.computed]
+            if twice:
+                raise InputError(
+                    f"--keep {twice[0]}: the result has a column of that name; rename the one of the table"
+                )
+            return positions_of(self.model, rows, self.keep)
         if self.model.encoding is None:
             return []
         names, read = self.model.names_of(rows), set(self.model.positions(rows, self.unread))
@@ -118,28 +133,62 @@ class Beside(Answers):
             if position not in read and names[position].strip() not in self.computed
         ]
 
-    def written(self, rows: RowFile, data: Path, out: Path) -> Written:  # noqa: ARG002 - cells are copied in any form
+    def written(self, rows: RowFile, out: Path) -> Written:
         """See `Answers.written`."""
         is_array = out.suffix.lower() in ARRAYS
         if is_array and not set(self.computed.values()) <= {int, float}:
             raise InputError(f"{out}: arrays hold numbers alone; write predicted dates and times as .csv or .parquet")
+        check_can_keep(self.keep, out)
         kept = [] if is_array else self.kept(rows)
         names, types = self.model.names_of(rows), rows.stored or rows.types
         all_names = (*(names[position] for position in kept), *self.computed)
 
         def cells(_number: int, batch: Batch, x: Any) -> Any:
             columns = self.columns(batch, x)
-            if all(isinstance(column, np.ndarray) for column in columns) and not kept:
-                return np.stack(columns, axis=1)
-            joined = np.empty((len(batch), len(all_names)), dtype=object)
-            joined[:, : len(kept)] = batch.cells[:, kept].astype(object)
-            for position, column in enumerate(columns, start=len(kept)):
-                joined[:, position] = column
-            return joined
+            if is_array:
+                return np.stack([np.asarray(column) for column in columns], axis=1)
+            return _beside(batch, kept, columns, self.computed.values(), all_names)
 
         is_number = not kept and len(self.computed) == 1  # an array of one number for each row
         stored = (*(types[position] for position in kept), *self.computed.values())
         return Written(all_names, () if is_number else None, stored, True, rows.delimiter, cells)
+
+
+def _beside(batch: Any, kept: Sequence[int], columns: Sequence[Any], types: Iterable[Any], names: Sequence[str]) -> Any:
+    """Columns of a batch and computed ones as a `pyarrow.RecordBatch`."""
+    import pyarrow as pa
+
+    from plica.data.write import arrow_type, column_of
+
+    computed = [column_of(column, arrow_type(kind)) for column, kind in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays([*(batch.data.column(position) for position in kept), *computed], list(names))
+
+
+def positions_of(model: Model, rows: RowFile, keep: Sequence[str]) -> list[int]:
+    """The positions of columns that are copied, in the order of their names.
+
+    Raises:
+        InputError: The table has no such column, or a name comes twice.
+    """
+    names = [name.strip() for name in (rows.names or model.names_of(rows))]
+    positions = []
+    for name in keep:
+        if name.strip() not in names:
+            raise InputError(f"{rows.source}: --keep {name}: there is no such column; it has {', '.join(names)}")
+        if names.index(name.strip()) in positions:
+            raise InputError(f"--keep {name}: is given twice; name each column once")
+        positions.append(names.index(name.strip()))
+    return positions
+
+
+def check_can_keep(keep: Sequence[str], out: Path) -> None:
+    """Raise where columns of any type are to be copied to an array.
+
+    Raises:
+        InputError: The file is an array.
+    """
+    if keep and out.suffix.lower() in ARRAYS:
+        raise InputError(f"{out}: arrays have no names and no text, so --keep needs .csv or .parquet")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,6 +202,8 @@ class Filled(Answers):
         keep: Whether categories that the model has never seen are copied instead of filled in.
         is_drawn: Whether arrays get the numbers of the model, and no copies of the cells of an array.
         unread: None, since all columns are read.
+        keep_columns: The names of columns that are copied as they are; others that the model does not read are left
+            out. Empty for all that the model does not read.
     """
 
     model: Model
@@ -160,10 +211,12 @@ class Filled(Answers):
     keep: bool = True
     is_drawn: bool = False
     unread: str | None = None
+    keep_columns: tuple[str, ...] = ()
 
-    def written(self, rows: RowFile, data: Path, out: Path) -> Written:
+    def written(self, rows: RowFile, out: Path) -> Written:
         """See `Answers.written`."""
         model, ending = self.model, out.suffix.lower()
+        check_can_keep(self.keep_columns, out)
         if ending in ARRAYS and self.is_drawn:
 
             def numbers(number: int, batch: Batch, x: Any) -> Any:
@@ -171,15 +224,33 @@ class Filled(Answers):
 
             shape = model.image_shape or (model.width,)
             return Written(model.names, shape, model.types, model.encoding is not None, ",", numbers)
-        endings = {data.suffix.lower(), ending}
+        endings = {rows.ending, ending}
         form: Form = "number" if ending in ARRAYS else "text" if ending == ".csv" else "typed"
         layout = Layout.of(model, rows, form, verbatim=len(endings) == 1 or endings <= set(ARRAYS))
+        is_array = rows.ending in ARRAYS
+        if not is_array and ending != ".parquet":
+            layout = layout.in_type(str if ending == ".csv" else float)
+        kept = positions_of(model, rows, self.keep_columns)
+        chosen = sorted({*layout.positions, *kept}) if kept else range(rows.width)
 
         def cells(number: int, batch: Batch, x: Any) -> Any:
-            return self.completed(layout, number, batch, x)[1]
+            if is_array:
+                return self.completed(layout, number, batch, x)[1]
+            part, known, filled = self.fill(number, batch, x)
+            data: Any = part  # batches of files have columns
+            completed = layout.columns(data.data, as_array(known), as_array(filled), keep=self.keep, kept=kept)
+            return completed.select(list(chosen)) if kept else completed
 
-        named = model.encoding is not None or rows.names is not None
-        return Written(model.names_of(rows), rows.row_shape, tuple(layout.types), named, rows.delimiter, cells)
+        named, names, types = model.encoding is not None or rows.names is not None, model.names_of(rows), layout.types
+        stored = rows.stored or rows.types
+        return Written(
+            tuple(names[position] for position in chosen),
+            rows.row_shape,
+            tuple(stored[position] if position in kept else types[position] for position in chosen),
+            named,
+            rows.delimiter,
+            cells,
+        )
 
     def completed(self, layout: Layout, number: int, batch: Batch, x: Any) -> tuple[Array, Any]:
         """The cells of a batch in a layout, before and after they are filled in."""
@@ -211,10 +282,12 @@ class Score(Question):
     Args:
         comparable: Whether to give a score by which rows with different missing cells compare.
         of: The columns to score, the others being summed out; empty for all.
+        keep: The columns of the table to copy beside the score; empty for those that the model does not read.
     """
 
     comparable: bool = False
     of: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
 
     def answers(self, model: Model) -> Beside:
         """See `Question.answers`."""
@@ -238,7 +311,8 @@ class Score(Question):
             with torch.no_grad():
                 return [as_array(comparable(x) if comparable else log_likelihood(model.circuit, x))]
 
-        return Beside(model, {COMPARABLE_SCORE if self.comparable else LOG_LIKELIHOOD: float}, columns)
+        name = COMPARABLE_SCORE if self.comparable else LOG_LIKELIHOOD
+        return Beside(model, {name: float}, columns, keep=self.keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +322,13 @@ class Complete(Question):
     Args:
         method: A name in `FILLERS`.
         seed: The seed of draws.
+        keep: Columns of the table that are copied as they are; others that the model does not read are left out. Empty
+            for all that the model does not read.
     """
 
     method: str = "mean"
     seed: int = 0
+    keep: tuple[str, ...] = ()
 
     def answers(self, model: Model) -> Filled:
         """See `Question.answers`."""
@@ -261,7 +338,7 @@ class Complete(Question):
             with naming_impossible(model, batch, x):
                 return batch, x, filler(model, x, batch_seed((self.seed, number)))
 
-        return Filled(model, fill)
+        return Filled(model, fill, keep_columns=self.keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,10 +369,12 @@ class Predict(Question):
     Args:
         column: The column.
         quantiles: Levels between 0 and 1, for columns of numbers, dates and times.
+        keep: See `Score`.
     """
 
     column: str
     quantiles: tuple[float, ...] = ()
+    keep: tuple[str, ...] = ()
 
     def answers(self, model: Model) -> Beside:
         """See `Question.answers`."""
@@ -307,4 +386,4 @@ class Predict(Question):
                 return predict(model, x, variable, self.quantiles)
 
         names = prediction_names(model, variable, self.quantiles)
-        return Beside(model, dict(zip(names, types, strict=True)), columns, model.names[variable])
+        return Beside(model, dict(zip(names, types, strict=True)), columns, model.names[variable], self.keep)

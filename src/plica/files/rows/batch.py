@@ -4,7 +4,7 @@ import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, overload
 
 import numpy as np
 
@@ -43,6 +43,34 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def repeated(self, number: int) -> "Batch":
+        """Each row `number` times."""
+        return Batch(lambda: np.repeat(self.cells, number, axis=0), RepeatedLabels(self.labels, number))
+
+
+class RepeatedLabels(Sequence[str]):
+    """Names of rows, each several times; one is made when a message needs it.
+
+    Args:
+        labels: The names.
+        number: How often each comes.
+    """
+
+    def __init__(self, labels: Sequence[str], number: int) -> None:
+        self._labels, self._number = labels, number
+
+    def __len__(self) -> int:
+        return len(self._labels) * self._number
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self[number] for number in range(*row.indices(len(self)))]
+        return self._labels[range(len(self))[row] // self._number]
+
 
 class RowSource:
     """What has rows of D cells, in a file or elsewhere.
@@ -57,6 +85,7 @@ class RowSource:
         header: The names with the spaces around them.
         stored: The file's own type of each column, to write a file of the same kind; empty if it has no types.
         delimiter: The delimiter of a text.
+        ending: That of its files, which names their format; else nothing.
         stream: The rows as `plica.data.Rows`, if that reads them; else None.
     """
 
@@ -69,6 +98,7 @@ class RowSource:
     header: tuple[str, ...] = ()
     stored: tuple[Any, ...] = ()
     delimiter: str = ","
+    ending: str = ""
     stream: Any = None
 
     def check_can_model(self, position: int) -> None:

@@ -1,33 +1,22 @@
-"""Cells of columns of Arrow (pyarrow, the extra `parquet`) as Python has them, and their types."""
+"""Cells of columns of Arrow as Python has them, and their types."""
 
 import datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from plica.extras import require
 from plica.files.rows.batch import CellType
-
-
-def require_pyarrow() -> Any:
-    """The module pyarrow, with its part for the format.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-    """
-    require("pyarrow.parquet")
-    return require("pyarrow")
 
 
 def python_cells(column: Any) -> list[Any]:
     """The cells of a column; time stamps that Python's are not fine enough for are of numpy."""
-    arrow = require("pyarrow")
-    if arrow.types.is_dictionary(column.type):
+    if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if not arrow.types.is_timestamp(column.type) or column.type.unit != "ns":
+    if not pa.types.is_timestamp(column.type) or column.type.unit != "ns":
         return list(column.to_pylist())
-    cells = column.cast(arrow.timestamp("us", column.type.tz), safe=False).to_pylist()
-    nanoseconds = column.cast(arrow.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    cells = column.cast(pa.timestamp("us", column.type.tz), safe=False).to_pylist()
+    nanoseconds = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(nanoseconds % 1000).tolist():
         cells[row] = np.datetime64(int(nanoseconds[row]), "ns")
     return list(cells)
@@ -35,7 +24,7 @@ def python_cells(column: Any) -> list[Any]:
 
 def cell_type(stored: Any) -> CellType | None:
     """The Python type of a column's cells, by the column's type in Arrow; None for cells of other types."""
-    types = require("pyarrow").types
+    types = pa.types
     kind = stored.value_type if types.is_dictionary(stored) else stored
     tests: dict[CellType, Any] = {
         int: types.is_integer,
