@@ -2,13 +2,16 @@
 
 import doctest
 import re
+import shlex
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import plica
+from plica.cli.main import main
 from tests.harness.circuits import pixels
 from tests.harness.generated import TABLES, generated_files, made, tables_of
 from tests.harness.own_operations import own_operations
@@ -74,6 +77,34 @@ def test_figures_of_the_readme_are_those_of_the_circuit() -> None:
     circuit = pixels(28, 16, graph="quad-graph", layer="cp-t", values=256)
     model = plica.compile(circuit)
     assert [len(circuit.layers), len(model.folded.groups), len(model.program.equations)] == list(map(int, figures))
+
+
+def _tables_of_the_readme() -> tuple[list[list[str]], list[list[str]]]:
+    """The cells of the table of pets before and after `plica complete`, with the names of its columns."""
+    lines = [line for line in (ROOT / "README.md").read_text().splitlines() if line.count("|") == 12]
+    cells = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in lines if not line.startswith("|---")]
+    return [line[:5] for line in cells], [line[6:] for line in cells]
+
+
+def test_the_readme_shows_the_table_that_its_commands_read() -> None:
+    lines = (ROOT / "examples" / "pets.csv").read_text().splitlines()
+    before, after = _tables_of_the_readme()
+    assert before == [line.split(",") for line in lines[: len(before)]]
+    assert [name for row in after for name in row].count("") == 0
+
+
+@pytest.mark.full
+def test_the_readme_shows_what_its_commands_fill_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    commands = next(block.text for block in blocks_of(ROOT / "README.md") if "plica complete" in block.text)
+    for line in commands.splitlines():
+        result = CliRunner().invoke(main, shlex.split(line)[1:])
+        assert result.exit_code == 0, result.output
+    _, after = _tables_of_the_readme()
+    filled = [line.split(",") for line in Path("full.csv").read_text().splitlines()[: len(after)]]
+    assert [[*row[:2], *row[3:]] for row in filled] == [[*row[:2], *row[3:]] for row in after]
+    assert [float(row[2]) for row in filled[1:]] == pytest.approx([float(row[2]) for row in after[1:]], abs=0.5)
 
 
 def test_the_job_of_kubernetes_runs_the_command_that_is_tested() -> None:
