@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import plica
 from plica.cli.main import main
+from tests.harness import prose
 from tests.harness.circuits import pixels
 from tests.harness.generated import TABLES, generated_files, made, tables_of
 from tests.harness.own_operations import own_operations
@@ -50,7 +51,7 @@ def test_every_generated_table_is_in_one_page() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    pages = [*PAGES, *ROOT.glob("docs/adr/*.md"), ROOT / "changes" / "README.md"]
+    pages = {*PAGES, *prose.pages(), *ROOT.glob("docs/adr/*.md"), ROOT / "changes" / "README.md"}
     links = {page: re.findall(r"\]\((?!\w+:)([^)#]+)(?:#[^)]*)?\)", page.read_text()) for page in pages}
     assert links[ROOT / "README.md"]
     assert [(page, path) for page, paths in links.items() for path in paths if not (page.parent / path).exists()] == []
