@@ -5,9 +5,11 @@ import re
 import shlex
 import tomllib
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 import plica
@@ -16,10 +18,10 @@ from tests.harness import prose
 from tests.harness.circuits import pixels
 from tests.harness.generated import TABLES, generated_files, made, tables_of
 from tests.harness.own_operations import own_operations
-from tests.harness.pages import LANGUAGES, blocks_of, is_typed, run_page
+from tests.harness.pages import LANGUAGES, blocks_of, columns_of, is_typed, run_page, run_program
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/start/*.md"))]
 
 
 FULL = {"native.md", "scale.md", "serving.md"}  # other tests show what they show, but for engines
@@ -72,6 +74,36 @@ TYPED = [page for page in PAGES if any(map(is_typed, blocks_of(page)))]
 def test_what_a_reader_types_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page, tmp_path)
+
+
+COLUMNS = columns_of(ROOT / "docs/start/from_other_libraries.md")
+INSTALLED = {
+    "cirkit": find_spec("cirkit"),
+    "PyJuice": find_spec("pyjuice") and torch.cuda.is_available(),
+    "SPFlow": find_spec("spflow"),
+    "scikit-learn": find_spec("sklearn"),
+    "JAX": find_spec("jax"),
+}
+
+
+SLOW = {"Plica beside scikit-learn"}  # three models are trained; tests of `plica.sklearn` train smaller ones
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.full if name in SLOW else [])
+        for name in COLUMNS
+        if INSTALLED.get(name, name.startswith("Plica"))
+    ],
+)
+def test_a_column_of_code_runs(name: str) -> None:
+    assert {*COLUMNS} == {*INSTALLED, *(f"Plica beside {library}" for library in INSTALLED)}
+    run_program(COLUMNS[name])
+
+
+def test_calls_of_cirkit_run_unchanged() -> None:
+    assert COLUMNS["cirkit"].replace("cirkit", "plica") == COLUMNS["Plica beside cirkit"]
 
 
 def test_figures_of_the_readme_are_those_of_the_circuit() -> None:

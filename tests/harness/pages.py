@@ -57,6 +57,21 @@ def is_typed(block: Block) -> bool:
     return block.language == "sh" or (block.language == "python" and ">>>" not in block.text)
 
 
+def columns_of(page: Path) -> dict[str, str]:
+    """The programs in the columns of a page: those of tables with a library beside Plica.
+
+    A program of Plica is called by the library beside it, as in "Plica beside JAX".
+    """
+    programs: dict[str, str] = {}
+    for library, rows in re.findall(
+        r"^\| ([\w-]+) \| Plica \|\n\|---\|---\|\n((?:\|.*\n)+)", page.read_text(), re.MULTILINE
+    ):
+        cells = [re.split(r" ?\| ?", row)[1:3] for row in rows.splitlines()]
+        for name, column in ((library, 0), (f"Plica beside {library}", 1)):
+            programs[name] = "\n".join(row[column].strip("`") for row in cells)
+    return programs
+
+
 def run_page(page: Path, folder: Path) -> None:
     """Run what a reader types, in a folder that holds the files that pages read.
 
@@ -71,7 +86,7 @@ def run_page(page: Path, folder: Path) -> None:
         for block in filter(is_typed, blocks_of(page)):
             text = block.text.replace("localhost:8000", f"localhost:{port}").replace("--port 8000", f"--port {port}")
             if block.language == "python":
-                _run_program(text)
+                run_program(text)
                 continue
             for line in text.replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True)
@@ -120,7 +135,7 @@ def _run_process(module: str, *words: str) -> None:
     assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
 
 
-def _run_program(program: str) -> None:
+def run_program(program: str) -> None:
     """Runs a program with names of its own; modules that pages import are imported already."""
     try:
         exec(compile(program, "<page>", "exec"), {"__name__": "__main__"})
