@@ -21,20 +21,26 @@ from tests.harness.own_operations import own_operations
 from tests.harness.pages import LANGUAGES, blocks_of, columns_of, is_typed, run_page, run_program
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/start/*.md"))]
+GUIDE = [page for page in prose.pages() if page.parent.name != "tutorials"]  # tutorials run as the site is built
+PAGES = sorted({*ROOT.glob("*.md"), *GUIDE})
 
 
 FULL = {"native.md", "scale.md", "serving.md"}  # other tests show what they show, but for engines
 
 
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix().removeprefix("docs/")
+
+
 def _pages(pages: Sequence[Path]) -> pytest.MarkDecorator:
     """One test for each page; some under `make test-all` alone."""
     return pytest.mark.parametrize(
-        "page", [pytest.param(one, id=one.name, marks=pytest.mark.full if one.name in FULL else []) for one in pages]
+        "page",
+        [pytest.param(page, id=_name(page), marks=pytest.mark.full if _name(page) in FULL else []) for page in pages],
     )
 
 
-@_pages(sorted(ROOT.glob("docs/*.md")))
+@_pages(GUIDE)
 def test_examples_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # pages read files of `examples`
     with own_operations():
@@ -54,14 +60,13 @@ def test_every_generated_table_is_in_one_page() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    others = [page for page in prose.pages() if page.parent.name != "tutorials"]  # those link to pages that are built
-    pages = {*PAGES, *others, *ROOT.glob("docs/adr/*.md"), ROOT / "changes" / "README.md"}
+    pages = {*PAGES, *ROOT.glob("docs/adr/*.md"), ROOT / "changes" / "README.md"}
     links = {page: re.findall(r"\]\((?!\w+:)([^)#]+)(?:#[^)]*)?\)", page.read_text()) for page in pages}
     assert links[ROOT / "README.md"]
     assert [(page, path) for page, paths in links.items() for path in paths if not (page.parent / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_every_block_of_a_page_names_its_language(page: Path) -> None:
     unknown = [block.text for block in blocks_of(page) if block.language not in LANGUAGES]
     assert not unknown
