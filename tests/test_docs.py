@@ -21,20 +21,24 @@ from tests.harness.own_operations import own_operations
 from tests.harness.pages import LANGUAGES, blocks_of, columns_of, is_typed, run_page, run_program
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/start/*.md"))]
+FOLDERS = ("docs", "docs/native", "docs/start")
+PAGES = [page for folder in (".", *FOLDERS) for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 
 
-FULL = {"native.md", "scale.md", "serving.md"}  # other tests show what they show, but for engines
+FULL = {"docs/index.md", "docs/native.md", "docs/scale.md", "docs/serving.md"}
+"""Pages that run with the full suite alone. Other tests show what they show, but for engines."""
 
 
 def _pages(pages: Sequence[Path]) -> pytest.MarkDecorator:
     """One test for each page; some under `make test-all` alone."""
+    names = {page.relative_to(ROOT).as_posix(): page for page in pages}
     return pytest.mark.parametrize(
-        "page", [pytest.param(one, id=one.name, marks=pytest.mark.full if one.name in FULL else []) for one in pages]
+        "page",
+        [pytest.param(page, id=name, marks=pytest.mark.full if name in FULL else []) for name, page in names.items()],
     )
 
 
-@_pages(sorted(ROOT.glob("docs/*.md")))
+@_pages([page for page in PAGES if page.parent != ROOT])
 def test_examples_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # pages read files of `examples`
     with own_operations():
@@ -65,6 +69,20 @@ def test_every_link_leads_somewhere() -> None:
 def test_every_block_of_a_page_names_its_language(page: Path) -> None:
     unknown = [block.text for block in blocks_of(page) if block.language not in LANGUAGES]
     assert not unknown
+
+
+def test_blocks_that_no_test_runs_are_known() -> None:
+    """They install packages, run this suite, or need a container engine."""
+    numbers = {page.relative_to(ROOT).as_posix(): sum(block.is_not_run for block in blocks_of(page)) for page in PAGES}
+    assert {name: number for name, number in numbers.items() if number} == {
+        "CONTRIBUTING.md": 2,
+        "README.md": 1,
+        "docs/index.md": 1,
+        "docs/install.md": 2,
+        "docs/native.md": 1,
+        "docs/serving.md": 2,
+        "docs/start/index.md": 1,
+    }
 
 
 TYPED = [page for page in PAGES if any(map(is_typed, blocks_of(page)))]
