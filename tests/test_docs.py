@@ -21,26 +21,24 @@ from tests.harness.own_operations import own_operations
 from tests.harness.pages import LANGUAGES, blocks_of, columns_of, is_typed, run_page, run_program
 
 ROOT = Path(__file__).parents[1]
-GUIDE = [page for page in prose.pages() if page.parent.name != "tutorials"]  # tutorials run as the site is built
-PAGES = sorted({*ROOT.glob("*.md"), *GUIDE})
+FOLDERS = ("docs", "docs/native", "docs/start")
+PAGES = [page for folder in (".", *FOLDERS) for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 
 
-FULL = {"native.md", "scale.md", "serving.md"}  # other tests show what they show, but for engines
-
-
-def _name(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix().removeprefix("docs/")
+FULL = {"docs/index.md", "docs/native.md", "docs/scale.md", "docs/serving.md"}
+"""Pages that run with the full suite alone. Other tests show what they show, but for engines."""
 
 
 def _pages(pages: Sequence[Path]) -> pytest.MarkDecorator:
     """One test for each page; some under `make test-all` alone."""
+    names = {page.relative_to(ROOT).as_posix(): page for page in pages}
     return pytest.mark.parametrize(
         "page",
-        [pytest.param(page, id=_name(page), marks=pytest.mark.full if _name(page) in FULL else []) for page in pages],
+        [pytest.param(page, id=name, marks=pytest.mark.full if name in FULL else []) for name, page in names.items()],
     )
 
 
-@_pages(GUIDE)
+@_pages([page for page in PAGES if page.parent != ROOT])
 def test_examples_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # pages read files of `examples`
     with own_operations():
@@ -60,16 +58,31 @@ def test_every_generated_table_is_in_one_page() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    pages = {*PAGES, *ROOT.glob("docs/adr/*.md"), ROOT / "changes" / "README.md"}
+    others = [page for page in prose.pages() if page.parent.name != "tutorials"]  # those link to pages that are built
+    pages = {*PAGES, *others, *ROOT.glob("docs/adr/*.md"), ROOT / "changes" / "README.md"}
     links = {page: re.findall(r"\]\((?!\w+:)([^)#]+)(?:#[^)]*)?\)", page.read_text()) for page in pages}
     assert links[ROOT / "README.md"]
     assert [(page, path) for page, paths in links.items() for path in paths if not (page.parent / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_of_a_page_names_its_language(page: Path) -> None:
     unknown = [block.text for block in blocks_of(page) if block.language not in LANGUAGES]
     assert not unknown
+
+
+def test_blocks_that_no_test_runs_are_known() -> None:
+    """They install packages, run this suite, or need a container engine."""
+    numbers = {page.relative_to(ROOT).as_posix(): sum(block.is_not_run for block in blocks_of(page)) for page in PAGES}
+    assert {name: number for name, number in numbers.items() if number} == {
+        "CONTRIBUTING.md": 2,
+        "README.md": 1,
+        "docs/index.md": 1,
+        "docs/install.md": 2,
+        "docs/native.md": 1,
+        "docs/serving.md": 2,
+        "docs/start/index.md": 1,
+    }
 
 
 TYPED = [page for page in PAGES if any(map(is_typed, blocks_of(page)))]
