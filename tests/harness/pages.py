@@ -231,5 +231,6 @@ _FILES: Mapping[str, Callable[[Path], None]] = {
 _DATA: Mapping[str, tuple[str, ...]] = {
     "scale.md": ("rows.npy", "table.csv", "rows"),
     "tables.md": ("table.csv", "holes.csv"),
+    "training.md": ("my_images.npz",),
 }
 """What readers of a page have of their own. On other pages they make what they read."""
