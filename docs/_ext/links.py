@@ -12,6 +12,7 @@ _OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+((?:examples|benchmarks)[\w./-]*
 _PAGES = {
     "benchmarks/README.md": "contributing/benchmarks",
     "examples": "gallery/index",
+    "examples/on_spark.py": None,
     "examples/pets.csv": None,
     "examples/serve": "serving",
     "examples/serve/Dockerfile": None,

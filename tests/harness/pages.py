@@ -229,8 +229,8 @@ _FILES: Mapping[str, Callable[[Path], None]] = {
 """Writers of the data that readers have, by the names that pages give it."""
 
 _DATA: Mapping[str, tuple[str, ...]] = {
-    "README.md": ("my_images.npz", "table.csv"),
     "scale.md": ("rows.npy", "table.csv", "rows"),
     "tables.md": ("table.csv", "holes.csv"),
+    "training.md": ("my_images.npz",),
 }
 """What readers of a page have of their own. On other pages they make what they read."""
