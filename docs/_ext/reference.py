@@ -16,12 +16,13 @@ _DIRECTIVES = {"classes": "autoclass", "functions": "autofunction"}
 _INDEX = """Reference
 =========
 
-The public names, by module, and the command line. :ref:`genindex` lists all of them.
+The public names by module, the command line, and tables of queries. :ref:`genindex` lists all of them.
 
 .. toctree::
    :maxdepth: 1
 
    command_line
+   query_tables
 {modules}
 """
 

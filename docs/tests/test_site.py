@@ -128,7 +128,7 @@ def test_links_inside_the_site_lead_somewhere() -> None:
 
 def gallery() -> list[Path]:
     """The examples of the gallery."""
-    return sorted(path for path in (DOCS.parent / "examples").glob("*.py") if path.stem != "__init__")
+    return sorted(path for path in (DOCS.parent / "examples").glob("*.py") if path.stem not in ("__init__", "on_spark"))
 
 
 def deviation(path: Path) -> float:

@@ -78,7 +78,8 @@ def made(path: Path) -> str:
 
 def generated_files() -> list[Path]:
     """Every page that has tables, and every other generated file."""
-    pages = [page for page in sorted(ROOT.glob("docs/*.md")) if tables_of(page.read_text())]
+    paths = sorted(path for folder in ("docs", "docs/native", "docs/reference") for path in ROOT.glob(f"{folder}/*.md"))
+    pages = [page for page in paths if tables_of(page.read_text())]
     return [*pages, *(ROOT / path for path in STUBS)]
 
 

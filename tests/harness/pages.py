@@ -1,7 +1,8 @@
 """Runs the code blocks of a page in their order, as a reader who types them does.
 
 A block is `sh`, commands for a shell, `python`, a program, or `text`, which nobody types. Doctest runs examples with
-`>>>`; they are left out here.
+`>>>`; they are left out here. A page marks commands that no test can run: `sh no-run`. They need a network, a
+container engine or a cluster.
 """
 
 import json
@@ -31,51 +32,63 @@ _LESS = ("--epochs", "1", "--units", "2")
 """What is added to `plica train`: the last value of an option counts."""
 _LESS_OF_DIGITS = ("--region-graph", "quad-tree-4", "--batch", "500")
 """What is added for the bundled digits, whose default graph has twice the levels."""
-_ELSEWHERE = {
-    "pip": "an installation",
-    "docker": "a container engine",
-    "make": "the set-up and the suite itself",
-    ".venv/bin/python": "the suite",
-}
-"""Commands that are not run, and what they need."""
+_FENCE = re.compile(r"^```(\w*)( no-run)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    """A code block, and the language that its fence names."""
+    """A code block: the language that its fence names, whether it says `no-run`, and the text."""
 
     language: str
+    is_not_run: bool
     text: str
 
 
 def blocks_of(page: Path) -> list[Block]:
     """The code blocks of a page."""
-    return [Block(*found) for found in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)]
+    return [Block(language, bool(mark), text) for language, mark, text in _FENCE.findall(page.read_text())]
 
 
 def is_typed(block: Block) -> bool:
-    """Whether a reader types the block, and no doctest runs it."""
+    """Whether a reader types the block, no doctest runs it, and a test can."""
+    if block.is_not_run:
+        return False
     return block.language == "sh" or (block.language == "python" and ">>>" not in block.text)
 
 
+def columns_of(page: Path) -> dict[str, str]:
+    """The programs in the columns of a page: those of tables with a library beside Plica.
+
+    A program of Plica is called by the library beside it, as in "Plica beside JAX".
+    """
+    programs: dict[str, str] = {}
+    for library, rows in re.findall(
+        r"^\| ([\w-]+) \| Plica \|\n\|---\|---\|\n((?:\|.*\n)+)", page.read_text(), re.MULTILINE
+    ):
+        cells = [re.split(r" ?\| ?", row)[1:3] for row in rows.splitlines()]
+        for name, column in ((library, 0), (f"Plica beside {library}", 1)):
+            programs[name] = "\n".join(row[column].strip("`") for row in cells)
+    return programs
+
+
 def run_page(page: Path, folder: Path) -> None:
-    """Run what a reader types, in a folder that holds the files that pages read.
+    """Run what a reader types, in a folder with the data that readers of the page have and the examples.
 
     Raises:
         AssertionError: A command or a program fails; the message has its output.
     """
-    for name, write in _FILES.items():
-        write(folder / name)
+    for name in _DATA.get(page.name, ()):
+        _FILES[name](folder / name)
     (folder / "examples").symlink_to(ROOT / "examples")
     port = _free_port()
     with ExitStack() as services:
         for block in filter(is_typed, blocks_of(page)):
             text = block.text.replace("localhost:8000", f"localhost:{port}").replace("--port 8000", f"--port {port}")
             if block.language == "python":
-                _run_program(text)
+                run_program(text)
                 continue
             for line in text.replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True)
-                if words and words[0] not in _ELSEWHERE:
+                if words:
                     _run_command(words, services)
 
 
@@ -100,7 +113,9 @@ def _run_command(words: list[str], services: ExitStack) -> None:
     elif words[0] == "curl":
         _ask(words[1:])
     else:
-        raise AssertionError(f"no test runs the command {words[0]!r}; add it to tests/harness/pages.py")
+        raise AssertionError(
+            f"no test runs {words[0]!r}; add it to tests/harness/pages.py, or mark the block `sh no-run`"
+        )
 
 
 def _here(words: list[str], values: Mapping[str, str]) -> list[str]:
@@ -120,7 +135,7 @@ def _run_process(module: str, *words: str) -> None:
     assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
 
 
-def _run_program(program: str) -> None:
+def run_program(program: str) -> None:
     """Runs a program with names of its own; modules that pages import are imported already."""
     try:
         exec(compile(program, "<page>", "exec"), {"__name__": "__main__"})
@@ -211,4 +226,11 @@ _FILES: Mapping[str, Callable[[Path], None]] = {
     "holes.csv": _write_table(0.2),
     "rows": _write_folder,
 }
-"""What readers of pages have: their own data."""
+"""Writers of the data that readers have, by the names that pages give it."""
+
+_DATA: Mapping[str, tuple[str, ...]] = {
+    "scale.md": ("rows.npy", "table.csv", "rows"),
+    "tables.md": ("table.csv", "holes.csv"),
+    "training.md": ("my_images.npz",),
+}
+"""What readers of a page have of their own. On other pages they make what they read."""

@@ -217,7 +217,7 @@ def columns_of_states(question: Question) -> tuple[Recipe, ...]:
 
     All start from data. Several models are averaged, and Adam trains each apart. Who chooses the states, the learner or
     a column to predict gets one. Tables of more than 1.75 million cells get one too, in 5 epochs, so that fits take
-    minutes. Measured on 13 binary sets, by their validation rows: `docs/training.md`.
+    minutes. Measured on 13 binary sets, by their validation rows: `docs/results.md`.
     """
     data = question.data
     has_states = data.num_values is not None and question.given.get("input", "categorical") == "categorical"

@@ -1,4 +1,4 @@
-"""The table of errors in `docs/native.md`."""
+"""The table of errors in `docs/native/accuracy.md`."""
 
 from plica.backend.native.scalars import SCALARS
 from tests.harness.tables import markdown

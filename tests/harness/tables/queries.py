@@ -1,4 +1,4 @@
-"""The tables of queries in `docs/queries.md`: which of them works for which layer and semiring."""
+"""The tables of queries: in `docs/queries.md`, and by layer and semiring in `docs/reference/query_tables.md`."""
 
 import inspect
 

@@ -193,8 +193,8 @@ class Emitter:
         decompose = DECOMPOSITIONS.get(name, OPS[name].decompose)
         if isinstance(decompose, Unsupported):
             raise UnsupportedError(
-                f"{where} cannot be written in StableHLO; docs/native.md lists the operations that can. Export with "
-                "--to native, or write it in terms of other operations."
+                f"{where} cannot be written in StableHLO; docs/native/stablehlo.md says which operations can. "
+                "Export with --to native, or write it in terms of other operations."
             )
         names: dict[Dim, str] = {}
         for operand in call.inputs:
