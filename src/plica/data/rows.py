@@ -26,6 +26,11 @@ ROWS = 8192
 _CELLS_AT_ONCE = 1 << 20
 
 
+def rows_at_once(width: int) -> int:
+    """How many rows of so many columns are read at once."""
+    return max(1, min(ROWS, _CELLS_AT_ONCE // width))
+
+
 class Rows(RowSource):
     """Rows of columns, read a batch at a time; nothing is read before `batches` but the schema of the first file.
 
@@ -89,7 +94,7 @@ class Rows(RowSource):
         self,
         columns: Sequence[str] | None = None,
         *,
-        size: int = ROWS,
+        size: int | None = None,
         shard: tuple[int, int] = (0, 1),
         seed: int | None = None,
     ) -> Generator[RowBatch, None, None]:
@@ -97,7 +102,7 @@ class Rows(RowSource):
 
         Args:
             columns: The names of the columns to read, in the order of the result; by default all.
-            size: The rows of each batch but the last.
+            size: The rows of each batch but the last; by default 8,192, or fewer where columns are many: 2^20 cells.
             shard: `(rank, world)`: the rows of process `rank` of `world`. The shards of all ranks, with one seed, are
                 every row once.
             seed: Of a random order, by groups and within a buffer; None for the order of the source. Another seed for
@@ -115,7 +120,7 @@ class Rows(RowSource):
         convert: Callable[[RowBatch], AnyBatch],
         positions: Sequence[int],
         *,
-        size: int = ROWS,
+        size: int | None = None,
         shard: tuple[int, int] = (0, 1),
         seed: int | None = None,
     ) -> Generator[AnyBatch, None, None]:
@@ -131,7 +136,7 @@ class Rows(RowSource):
         Raises:
             PlicaError: See `batches`.
         """
-        size = integer("Rows.batches", "size", size, least=1)
+        size = rows_at_once(len(positions)) if size is None else integer("Rows.batches", "size", size, least=1)
         seed = None if seed is None else as_seed("Rows.batches", seed)
         return ahead(self._read(convert, positions, size, _shard(shard), seed))
 
@@ -143,7 +148,7 @@ class Rows(RowSource):
         shard: Shard,
         seed: int | None,
     ) -> Generator[AnyBatch, None, None]:
-        at_once = max(1, min(size, _CELLS_AT_ONCE // len(positions)))
+        at_once = min(size, rows_at_once(len(positions)))
         any_rows = False
         groups = self.groups()
         with self.reading(positions, at_once) as read_group:
