@@ -153,7 +153,8 @@ class _Edges:
 
         tree = minimum_spanning_tree(self._graph(num_columns))
         _, predecessors = breadth_first_order(tree, 0, directed=False)
-        return np.maximum(predecessors, -1).astype(np.int64)
+        result: Array = np.maximum(predecessors, -1).astype(np.int64)
+        return result
 
 
 def _sketches(codes: Codes, random: np.random.Generator) -> Array:
@@ -183,7 +184,7 @@ def _sketches(codes: Codes, random: np.random.Generator) -> Array:
         result[part] = by_state @ sums**2 - (by_column @ sums) ** 2
     result -= result.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(result, axis=1, keepdims=True)
-    result = np.where(lengths > 1e-3, result / np.maximum(lengths, 1e-3), 0.0)
+    result /= np.where(lengths > 1e-3, lengths, np.inf)
     return result
 
 
