@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from plica.data.batch import NumberBatch, RowBatch
-from plica.data.rows import Rows
+from plica.data.rows import ROWS, Rows
 from plica.data.text_cells import numbers_of_text
 from plica.data.typed_cells import MissingWords, numbers_of_typed
 from plica.errors import InputError
@@ -82,7 +82,7 @@ def numbers(
     encoding: Encoding,
     rows: Rows,
     *,
-    size: int | None = None,
+    size: int = ROWS,
     shard: tuple[int, int] = (0, 1),
     seed: int | None = None,
     unknown: Unknown | None = None,

@@ -122,7 +122,7 @@ class NumberRows:
         """All rows in arrays `(B, V)`, NaN where a cell is missing; a thread reads the next ones.
 
         Args:
-            size: The rows of each array but the last; by default as of `Rows.batches`.
+            size: The rows of each array but the last; by default 8,192, or so many that they have 2^20 cells.
             seed: Of a random order, as of `Rows.batches`; None for that of the source.
             dtype: Of the arrays.
 
@@ -136,7 +136,9 @@ class NumberRows:
             return NumberBatch(batch.groups, batch.group_of, batch.rows, values)
 
         rows = rows_at_once(self.width) if size is None else size
-        with closing(numbers(self.encoding, self.rows, seed=seed, then=prepared)) as batches:
+        with closing(
+            numbers(self.encoding, self.rows, size=rows_at_once(self.width), seed=seed, then=prepared)
+        ) as batches:
             for batch in rebatched(batches, rows) if self.parts or size is not None else batches:
                 yield batch.numbers
 

@@ -94,7 +94,7 @@ class Rows(RowSource):
         self,
         columns: Sequence[str] | None = None,
         *,
-        size: int | None = None,
+        size: int = ROWS,
         shard: tuple[int, int] = (0, 1),
         seed: int | None = None,
     ) -> Generator[RowBatch, None, None]:
@@ -102,7 +102,7 @@ class Rows(RowSource):
 
         Args:
             columns: The names of the columns to read, in the order of the result; by default all.
-            size: The rows of each batch but the last; by default 8,192, or fewer where columns are many: 2^20 cells.
+            size: The rows of each batch but the last.
             shard: `(rank, world)`: the rows of process `rank` of `world`. The shards of all ranks, with one seed, are
                 every row once.
             seed: Of a random order, by groups and within a buffer; None for the order of the source. Another seed for
@@ -120,7 +120,7 @@ class Rows(RowSource):
         convert: Callable[[RowBatch], AnyBatch],
         positions: Sequence[int],
         *,
-        size: int | None = None,
+        size: int = ROWS,
         shard: tuple[int, int] = (0, 1),
         seed: int | None = None,
     ) -> Generator[AnyBatch, None, None]:
@@ -136,7 +136,7 @@ class Rows(RowSource):
         Raises:
             PlicaError: See `batches`.
         """
-        size = rows_at_once(len(positions)) if size is None else integer("Rows.batches", "size", size, least=1)
+        size = integer("Rows.batches", "size", size, least=1)
         seed = None if seed is None else as_seed("Rows.batches", seed)
         return ahead(self._read(convert, positions, size, _shard(shard), seed))
 

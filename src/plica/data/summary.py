@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plica.data.distinct import DistinctCells
-from plica.data.rows import Rows
+from plica.data.rows import ROWS, Rows
 from plica.data.text_cells import numbers_of_text
 from plica.data.typed_cells import MissingWords, numbers_of_typed
 from plica.errors import InputError
@@ -254,7 +254,7 @@ def summarise(
     columns: Sequence[str] | None = None,
     *,
     words: Sequence[str] = (),
-    size: int | None = None,
+    size: int = ROWS,
     shard: tuple[int, int] = (0, 1),
 ) -> Summary:
     """Read rows once, and say what their columns hold.
@@ -263,7 +263,7 @@ def summarise(
         rows: The rows.
         columns: The names of the columns; by default all.
         words: Text that means that a cell is missing.
-        size: The rows that are added at once; by default as of `Rows.batches`.
+        size: The rows that are added at once.
         shard: `(rank, world)`: the rows of which process; summaries of all ranks are merged in their order.
 
     Raises:

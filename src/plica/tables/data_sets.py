@@ -96,9 +96,10 @@ def of_rows(
             files[0].check_can_model(position)
     if files[0].stream is not None:
         from plica.data import summarise
+        from plica.data.rows import rows_at_once
 
         (rows,) = files
-        summary = summarise(rows.stream, words=words)
+        summary = summarise(rows.stream, words=words, size=rows_at_once(len(names)))
         encoding = _encoding(summary.infer(records), words, source)
         return _of_stream(rows.stream, encoding, summary.num_rows, name=name, seed=seed, with_test=with_test)
     encoding, values = _read_cells(files, names, source=source, records=records, words=words)
