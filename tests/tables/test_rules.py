@@ -20,6 +20,11 @@ def bits(rows: int, columns: int, **changed: Any) -> Dataset:
     return replace(Dataset("bits", values, values[:1], values[:1], None, 2), **changed)
 
 
+def test_wide_tables_have_one_recipe_and_no_trial() -> None:
+    assert len(candidates(bits(10, 2048))) == 2
+    assert candidates(bits(10, 2049)) == candidates(bits(10, 2048))[:1]
+
+
 def images(side: int, num_values: int | None) -> Dataset:
     rows = np.zeros((3, side * side), dtype=np.int64)
     return Dataset("images", rows, rows, rows, (1, side, side), num_values)

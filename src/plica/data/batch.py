@@ -166,8 +166,15 @@ class NumberBatch(Batch):
 
 
 def _places(batches: Sequence[Batch]) -> tuple[tuple[Group, ...], Array, Array]:
-    """The groups, the positions of each row's group, and the numbers of all rows of some batches."""
-    groups = tuple(dict.fromkeys(group for batch in batches for group in batch.groups))
-    positions = {group: position for position, group in enumerate(groups)}
-    group_of = [np.asarray([positions[group] for group in batch.groups], np.int32)[batch.group_of] for batch in batches]
-    return groups, np.concatenate(group_of), np.concatenate([batch.rows for batch in batches])
+    """The groups, the positions of each row's group, and the numbers of all rows of some batches.
+
+    Groups none of whose rows are left are dropped, so that a buffer does not collect those of all rows that it had.
+    """
+    positions: dict[Group, int] = {}
+    group_of = []
+    for batch in batches:
+        renumbered = np.zeros(len(batch.groups), np.int32)
+        for group in np.flatnonzero(np.bincount(batch.group_of)).tolist():
+            renumbered[group] = positions.setdefault(batch.groups[group], len(positions))
+        group_of.append(renumbered[batch.group_of])
+    return tuple(positions), np.concatenate(group_of), np.concatenate([batch.rows for batch in batches])

@@ -23,7 +23,7 @@ from plica.data.batch import Batch, NumberBatch
 from plica.data.encoding import numbers
 from plica.data.hashes import mixed
 from plica.data.order import rebatched
-from plica.data.rows import ROWS, Rows
+from plica.data.rows import Rows, rows_at_once
 from plica.files.encoding import Encoding
 from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array
@@ -117,12 +117,12 @@ class NumberRows:
         return self.contents.num_rows
 
     def batches(
-        self, size: int = ROWS, *, seed: int | None = None, dtype: Any = np.float64
+        self, size: int | None = None, *, seed: int | None = None, dtype: Any = np.float64
     ) -> Generator[Array, None, None]:
         """All rows in arrays `(B, V)`, NaN where a cell is missing; a thread reads the next ones.
 
         Args:
-            size: The rows of each array but the last.
+            size: The rows of each array but the last; by default 8,192, or so many that they have 2^20 cells.
             seed: Of a random order, as of `Rows.batches`; None for that of the source.
             dtype: Of the arrays.
 
@@ -135,8 +135,11 @@ class NumberRows:
             values = np.ascontiguousarray(batch.numbers, dtype=dtype)
             return NumberBatch(batch.groups, batch.group_of, batch.rows, values)
 
-        with closing(numbers(self.encoding, self.rows, seed=seed, then=prepared)) as batches:
-            for batch in rebatched(batches, size) if self.parts or size != ROWS else batches:
+        rows = rows_at_once(self.width) if size is None else size
+        with closing(
+            numbers(self.encoding, self.rows, size=rows_at_once(self.width), seed=seed, then=prepared)
+        ) as batches:
+            for batch in rebatched(batches, rows) if self.parts or size is not None else batches:
                 yield batch.numbers
 
     def split(self, share: float, seed: int) -> tuple[NumberRows, NumberRows]:

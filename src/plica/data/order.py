@@ -16,6 +16,7 @@ import numpy as np
 
 from plica.data.batch import Batch, Group, RowBatch
 from plica.errors import InputError
+from plica.files.rows.batch import Array
 
 _BUFFERED_ROWS = 1 << 16
 _BUFFERED_BYTES = 3 << 23  # so few that the allocator reuses the memory instead of asking the system for it
@@ -138,25 +139,35 @@ def _of_stretch(stretch: Stretch, read_group: Callable[[Group], Iterator[Any]]) 
 def shuffled(batches: Iterable[AnyBatch], random: np.random.Generator, size: int) -> Iterator[AnyBatch]:
     """Rows in random order within a buffer, which holds 65,536 rows or 24 MiB, and two batches at least.
 
-    A full buffer is shuffled, and gives away one half: rows that are read together are spread over more than a buffer.
+    A full buffer is shuffled, and gives away one half, a batch at a time: rows that are read together are spread over
+    more than a buffer. At most two copies of the buffer exist at once.
     """
     buffer: list[AnyBatch] = []
     rows = bytes_ = 0
     for batch in batches:
         buffer.append(batch)
         rows, bytes_ = rows + len(batch), bytes_ + batch.nbytes
+        del batch  # the buffer alone refers to it, so that joining can release it
         if rows >= 2 * size and (rows >= _BUFFERED_ROWS or bytes_ >= _BUFFERED_BYTES):
-            mixed = _mixed(buffer, random)
-            yield mixed.slice(0, rows // 2)
-            buffer = [mixed.slice(rows // 2, rows)]
-            rows, bytes_ = rows - rows // 2, bytes_ - bytes_ // 2
+            whole, order, half = _emptied(buffer), random.permutation(rows), rows // 2
+            yield from _taken(whole, order[:half], size)
+            buffer.append(whole.take(order[half:]))
+            del whole
+            rows, bytes_ = rows - half, bytes_ - bytes_ // 2
     if buffer:
-        yield _mixed(buffer, random)
+        yield from _taken(_emptied(buffer), random.permutation(rows), size)
 
 
-def _mixed(buffer: Sequence[AnyBatch], random: np.random.Generator) -> AnyBatch:
+def _emptied(buffer: list[AnyBatch]) -> AnyBatch:
     whole = _joined(buffer)
-    return whole.take(random.permutation(len(whole)))
+    buffer.clear()
+    return whole
+
+
+def _taken(batch: AnyBatch, rows: Array, size: int) -> Iterator[AnyBatch]:
+    """Rows of a batch by their positions, `size` at a time."""
+    for start in range(0, len(rows), size):
+        yield batch.take(rows[start : start + size])
 
 
 def rebatched(batches: Iterable[AnyBatch], size: int) -> Generator[AnyBatch, None, None]:

@@ -21,10 +21,8 @@ from typing import Any, Self
 
 from plica.data.batch import Group, RowBatch
 from plica.data.order import Stretch, rebatched
-from plica.data.rows import ROWS, Rows
+from plica.data.rows import ROWS, Rows, rows_at_once
 from plica.errors import FileFormatError
-
-_CELLS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +93,7 @@ class PartReader:
         self._at = 0
         self._reading: object = None
         self._stack, self._rows = ExitStack(), rows
-        self._read = self._stack.enter_context(
-            rows.reading(range(rows.width), max(1, min(ROWS, _CELLS_AT_ONCE // rows.width)))
-        )
+        self._read = self._stack.enter_context(rows.reading(range(rows.width), rows_at_once(rows.width)))
 
     def read(self, part: Part, size: int) -> Generator[RowBatch, None, None]:
         """The rows of a part in batches of `size`, the last of fewer.

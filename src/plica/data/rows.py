@@ -26,6 +26,11 @@ ROWS = 8192
 _CELLS_AT_ONCE = 1 << 20
 
 
+def rows_at_once(width: int) -> int:
+    """How many rows of so many columns are read at once."""
+    return max(1, min(ROWS, _CELLS_AT_ONCE // width))
+
+
 class Rows(RowSource):
     """Rows of columns, read a batch at a time; nothing is read before `batches` but the schema of the first file.
 
@@ -155,7 +160,7 @@ class Rows(RowSource):
         seed: int | None,
         may_be_empty: bool,
     ) -> Generator[AnyBatch, None, None]:
-        at_once = max(1, min(size, _CELLS_AT_ONCE // len(positions)))
+        at_once = min(size, rows_at_once(len(positions)))
         any_rows = may_be_empty
         groups = self.groups()
         with self.reading(positions, at_once) as read_group:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.exact import may_branch
 from plica.errors import InputError
 from plica.learn.graphs import Slot, Tensors
 from plica.learn.sites import Kind, Site, Sites, numbers_of
@@ -72,26 +73,29 @@ class CountedCircuit:
             for tensors in groups.values()
         ]
 
-    def slots(self, tensors: Sequence[TensorParameter]) -> list[tuple[Slot, list[int]]]:
+    def slots(self, tensors: Sequence[TensorParameter]) -> list[tuple[Slot, tuple[int, ...]]]:
         """The places of some of its leaves: each with the positions in `tensors` that it holds."""
         positions: dict[str, list[int]] = {}
         for position, tensor in enumerate(tensors):
             positions.setdefault(self._tensors.attribute(tensor), []).append(position)
-        return [(self._tensors.slot([tensors[at] for at in places]), places) for places in positions.values()]
+        return [(self._tensors.slot([tensors[at] for at in places]), tuple(places)) for places in positions.values()]
 
-    def derivatives(self, x: Tensor, wanted: Sequence[str]) -> tuple[Tensor, dict[str, Tensor], dict[Layer, Tensor]]:
+    def derivatives(
+        self, x: Tensor, wanted: Sequence[str], *, waits: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor], dict[Layer, Tensor]]:
         """Log-likelihoods of rows and their derivatives, summed over rows.
 
         Args:
             x: `(B, D)` rows; NaN is missing.
             wanted: Attributes of leaves by which to differentiate.
+            waits: Whether to wait for a device to say that a row has probability 0; on the CPU nothing waits.
 
         Returns:
             The log-likelihoods `(B,)`, the derivatives by each attribute `(F, *shape)`, and the flows of the units of
             each layer of `ones`, `(B, K)`.
 
         Raises:
-            InputError: A row has probability 0; it is named.
+            InputError: A row has probability 0; it is named. Else, on a device, its log-likelihood says so.
         """
         leaves = self.module.leaves
         ones = {
@@ -104,13 +108,8 @@ class CountedCircuit:
             outputs: Tensor = self.module(x, parameters=ones) if ones else self.module(x)  # (B, outputs, 1)
             logs = outputs[:, 0, 0]
             counted = outputs[:, 1:, 0] if self._apart else logs
-            impossible = torch.isneginf(logs.detach()) | logs.detach().isnan()
-            if bool(impossible.any()):
-                raise InputError(
-                    f"{int(impossible.sum())} of {len(x)} rows have probability 0, the first one is row "
-                    f"{int(impossible.nonzero()[0])} of the batch, so that nothing explains them; take a pseudocount "
-                    "above 0, or start from other parameters"
-                )
+            if waits or may_branch(logs):
+                _check_possible(logs.detach())
             by = [getattr(leaves, name) for name in wanted]
             inputs = [*by, *ones.values()]
             gradients = torch.autograd.grad(counted.sum(), inputs, allow_unused=True) if inputs else ()
@@ -199,3 +198,13 @@ class CountedCircuit:
                 nodes[node] = self.copies[target] = TensorParameter(*target.shape, **settings)
         edges = {nodes[node]: [nodes[child] for child in graph.node_inputs(node)] for node in graph.nodes}
         return Parameter(edges, edges, [nodes[output] for output in graph.outputs])
+
+
+def _check_possible(logs: Tensor) -> None:
+    impossible = torch.isneginf(logs) | logs.isnan()
+    if bool(impossible.any()):
+        raise InputError(
+            f"{int(impossible.sum())} of {len(logs)} rows have probability 0, the first one is row "
+            f"{int(impossible.nonzero()[0])} of the batch, so that nothing explains them; take a pseudocount "
+            "above 0, or start from other parameters"
+        )

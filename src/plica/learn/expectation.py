@@ -23,10 +23,11 @@ from torch import Tensor
 
 import plica.eager.namespace as eager
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.exact import may_branch
 from plica.distributed.ranks import Ranks
 from plica.errors import UnsupportedError
 from plica.learn.counted import CountedCircuit
-from plica.learn.graphs import Graphs, Slot, Tensors, tensors_of
+from plica.learn.graphs import Graphs, Slot, Tensors, indices, tensors_of
 from plica.learn.sites import Kind, Site, Sites, sites_of
 from plica.symbolic.layers import LAYER_ROWS, Layer, SumLayer
 from plica.symbolic.layers.base import InputLayer
@@ -114,7 +115,7 @@ class Group:
         self.sites, self.kind = sites, sites[0].kind
         self.layer: Any = sites[0].layers[0]
         self.graphs = {name: Graphs([site.parameters[name] for site in sites], tensors) for name in sites[0].parameters}
-        self.slots: list[tuple[Slot, list[int]]] = []
+        self.slots: list[tuple[Slot, tuple[int, ...]]] = []
         self._table: Graphs | None = None
         self._is_log = True
         if self.kind is Kind.ROWS:
@@ -140,7 +141,7 @@ class Group:
         if others:
             counts = counts.new_empty((len(self.sites), *counts.shape[1:]))
             for slot, positions in self.slots:
-                counts[positions] = slot.of(derivatives[slot.attribute])
+                counts[indices(positions, counts.device)] = slot.of(derivatives[slot.attribute])
         return {name: counts.to(_WIDE) if wide else counts}
 
     def params(self) -> Params:
@@ -163,7 +164,7 @@ class Group:
                     for layer, site in zip(layers, self.sites, strict=True)
                 ]
             )
-            scopes = torch.tensor([list(layer.scope) for layer in layers], device=x.device)
+            scopes = indices(tuple(tuple(layer.scope) for layer in layers), x.device)
             data = x.T[scopes].mT.to(_WIDE)  # (F, B, V)
             missing = data.isnan()
             sums = rule(eager, self.layer, params, data.where(~missing, 0.0), missing, weights)
@@ -202,7 +203,7 @@ class Group:
 
     def _set(self, name: str, target: Tensor, chosen: Tensor) -> None:
         graph = self.graphs[name]
-        if not bool(chosen.all()):
+        if not (may_branch(chosen) and bool(chosen.all())):
             target = torch.where(chosen, target, graph.value().to(target.dtype))
         graph.invert(target)
 
@@ -286,20 +287,24 @@ class Expectation:
             except UnsupportedError as error:
                 raise UnsupportedError(f"{self.model.symbolic.layer_name(group.layer)}: {error}") from None
             for slot, positions in group.slots:
-                slot.write(self.counted.module.leaves, logs if len(group.slots) == 1 else logs[positions])
+                slot.write(
+                    self.counted.module.leaves, logs if len(group.slots) == 1 else logs[indices(positions, logs.device)]
+                )
 
-    def of(self, x: Tensor, *, wide: bool = True) -> Statistics:
+    def of(self, x: Tensor, *, wide: bool = True, waits: bool = False) -> Statistics:
         """The expected statistics of rows under the model as it is.
 
         Args:
             x: `(B, D)`; NaN is missing.
             wide: Whether counts are in float64, to be added over many batches; else in the dtype of the model.
+            waits: Whether to wait for a device to say that a row has probability 0. Training does not: the mean of an
+                epoch says so (`plica.learn.run`).
 
         Raises:
             InputError: A row has probability 0.
         """
         self.synchronize()
-        logs, derivatives, flows = self.counted.derivatives(x, self._wanted)
+        logs, derivatives, flows = self.counted.derivatives(x, self._wanted, waits=waits)
         with torch.no_grad():
             groups = tuple(
                 group.expected(x, flows) if group.kind is Kind.ROWS else group.count(derivatives, wide)

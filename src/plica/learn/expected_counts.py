@@ -95,7 +95,7 @@ def flows(circuit: Any, x: Any) -> Flows:
         raise InputError(f"flows: expected rows (N, D), at least one, found shape {tuple(rows.shape)}")
     total: Statistics | None = None
     for part in torch.split(rows, _ROWS):
-        statistics = expectation.of(part)
+        statistics = expectation.of(part, waits=True)
         total = statistics if total is None else total + statistics
     assert total is not None, "there is a row"
     counts: dict[str, Tensor] = {}

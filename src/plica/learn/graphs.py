@@ -48,6 +48,13 @@ _IN_TORCH: Mapping[type[Any], Callable[..., Tensor]] = {
 """Operations that most parameters have; others run in the interpreter."""
 
 
+@lru_cache(maxsize=1024)
+def indices(numbers: tuple[Any, ...], device: torch.device) -> Tensor:
+    """Indices as a tensor of a device, to which they are copied once."""
+    with torch.inference_mode(False):  # else they could not be used where there are derivatives
+        return torch.tensor(numbers, device=device)
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """Where some tensors of a model are: folds of one of its folded tensors.
@@ -62,7 +69,7 @@ class Slot:
 
     def of(self, folded: Tensor) -> Tensor:
         """The part `(F, *shape)` of a folded tensor that belongs to the tensors."""
-        return folded if self.folds is None else folded[list(self.folds)]
+        return folded if self.folds is None else folded[indices(self.folds, folded.device)]
 
     def read(self, leaves: nn.Module) -> Tensor:
         """The tensors `(F, *shape)`, without derivatives."""
@@ -74,7 +81,7 @@ class Slot:
         if self.folds is None:
             tensor.copy_(value)
         else:
-            tensor[list(self.folds)] = value.to(tensor.dtype)
+            tensor[indices(self.folds, tensor.device)] = value.to(tensor.dtype)
 
 
 class Tensors:

@@ -188,8 +188,9 @@ class Run:
                 self._epoch_seconds = time.perf_counter() - start
                 self._heed()
                 self._tell(self._on_batch, rows)
+        mean = self._checked_mean(number)  # before an update by rows that nothing explains
         self._training.end_epoch()
-        return self._checked_mean(number)
+        return mean
 
     def _checked_mean(self, epoch: int) -> float:
         """The mean log-likelihood of the epoch; all figures are fetched from the device at once.

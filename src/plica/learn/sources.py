@@ -24,7 +24,7 @@ from torch import Tensor
 from plica.distributed.ranks import ALONE, Ranks
 from plica.learn.checkpoints import describe_rows
 
-_ROWS_AT_ONCE = 8192  # that a stream gives
+_ROWS_AT_ONCE, _CELLS_AT_ONCE = 8192, 1 << 20  # that a stream gives
 
 Batches = Generator[tuple[Tensor, int], None, None]
 """Pairs of the share of this process, `(B, D)`, and the number of rows of all processes."""
@@ -162,7 +162,7 @@ class StreamedRows(Source):
         return self._batches(size, None, 0, ranks)
 
     def _batches(self, size: int, seed: int | None, skip: int, ranks: Ranks) -> Batches:
-        at_once = size * max(1, _ROWS_AT_ONCE // size)
+        at_once = size * max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // self._stream.width) // size)
         dtype = np.float64 if self._dtype == torch.float64 else np.float32
         step = 0
         with closing(self._stream.batches(min(at_once, len(self)), seed=seed, dtype=dtype)) as arrays:

@@ -99,8 +99,10 @@ def of_rows(
             files[0].check_can_model(position)
     if files[0].stream is not None:
         from plica.data import NumberRows, Summary, summarise
+        from plica.data.rows import rows_at_once
 
-        summaries = [summarise(rows.stream, words=words) for rows in files]
+        size = rows_at_once(len(names))
+        summaries = [summarise(rows.stream, words=words, size=size) for rows in files]
         encoding = _encoding(reduce(Summary.merged, summaries).infer(records), words, source)
         streams = [(rows.stream, summary.num_rows) for rows, summary in zip(files, summaries, strict=True)]
         if len(streams) == 1:

@@ -19,6 +19,7 @@ import numpy as np
 
 from plica.data import NumberRows, numbers
 from plica.data.number_rows import Contents, Part, uniform
+from plica.data.rows import rows_at_once
 from plica.files.datasets import HELD_OUT, Streamed
 from plica.files.rows.batch import Array
 
@@ -54,7 +55,7 @@ def streamed_split(
     starts = np.asarray([0.0, first_valid, first_train, end])  # of test, validation, sampled and other rows
     held: list[list[Array]] = [[], [], []]
     counts, known, digest = np.zeros(4, np.int64), np.zeros((4, rows.width), np.int64), hashlib.sha256()
-    with closing(numbers(rows.encoding, rows.rows)) as batches:
+    with closing(numbers(rows.encoding, rows.rows, size=rows_at_once(rows.width))) as batches:
         for batch in batches:
             part_of = np.searchsorted(starts, uniform(batch, seed), side="right") - 1
             values = np.ascontiguousarray(batch.numbers)

@@ -48,6 +48,8 @@ class Question:
 def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tuple[Recipe, ...]:
     """The recipes for a data set; where there are several, validation rows choose (`plica.tables.trials.decide`).
 
+    Tables of more than 2,048 columns have one, the first of their rule: each trial would compile a circuit of its own.
+
     Args:
         data: The data set, with the kinds of its columns.
         target: The variable that the model is to predict; None to fit all alike.
@@ -75,6 +77,8 @@ def candidates(data: Dataset, *, target: int | None = None, **chosen: Any) -> tu
     if "logs" in given:
         given["logs"] = flag("fit", "logs", given["logs"])
     recipes = next(recipes for recipes in (rule(question) for rule in RULES) if recipes)
+    if data.num_variables > _MOST_TRIED:
+        recipes = recipes[:1]
     if "learner" in given:  # rates of a rule are those of its learner
         recipes = tuple(replace(recipe, learning_rate=None, pseudocount=None) for recipe in recipes)
     if "units" in given:
@@ -108,6 +112,7 @@ def _check_is_read(structure: str, given: Mapping[str, Any]) -> None:
             )
 
 
+_MOST_TRIED = 2048  # columns
 _OF_MIXTURES, _OF_REGION_GRAPHS = ("members", "widening", "logs"), ("layer",)
 _OF_HIDDEN_TREES = ("trees", "start", "members")
 _APART = "adam:apart=true"

@@ -26,9 +26,10 @@ from plica.symbolic.scope import Scope
 from plica.templates.clusters import cluster_labels
 from plica.templates.fitted import column_starts, tensor
 from plica.templates.inputs import InputSetting, InputSettings, check_rows, column_factories
-from plica.templates.mutual_information import Codes, information_above_chance, table
+from plica.templates.mutual_information import Codes, table
+from plica.templates.neighbour_trees import information_tree
 from plica.templates.parameterization import Parameterization, parameterization_to_factory
-from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_tree, order_from_root
+from plica.templates.region_graph.chow_liu import children_of, order_from_root
 
 Array: TypeAlias = NDArray[Any]
 Described: TypeAlias = Mapping[str, Parameterization]
@@ -62,7 +63,8 @@ def hclt(
     information between the x. So p(x) is the sum over all z of the product of p(x_v | z_v) and p(z_v | z_predecessor).
 
     Mutual information is that of the rows that know both columns, less what independent columns would show by chance.
-    Columns of states are counted value by value, others in bins of about as many rows each.
+    Columns of states are counted value by value, others in bins of about as many rows each. Of more than 2,048 columns
+    only pairs that look alike are measured, by 2,048 rows at most (`plica.templates.neighbour_trees`).
 
     Args:
         data: `(N, D)` rows, from which the tree and the numbers of values are taken; NaN is missing.
@@ -125,10 +127,15 @@ def hclt(
     trees: list[Array] = []
     inputs_of_trees: list[list[InputLayer]] = []
     for number, of_tree in enumerate(_STARTS[start].rows_of_trees(rows, states, int(num_trees), seed)):
-        information = information_above_chance(
-            codes.of_rows(of_tree.structure), pseudocount=pseudocount, chunk_size=chunk_size
+        tree = information_tree(
+            "hclt",
+            codes.of_rows(of_tree.structure),
+            root,
+            pseudocount=pseudocount,
+            chunk_size=chunk_size,
+            seed=seed + number,
         )
-        trees.append(maximum_spanning_tree("hclt", information, root))
+        trees.append(tree)
         inputs_of_trees.append(inputs_of_trees[0] if shared and number else make_inputs(seed + number, of_tree.start))
     weights = _weights(start, weight_param, num_latents, seed)
     return hidden_trees(trees, inputs_of_trees, num_classes=num_classes, weight_factory=weights)

@@ -127,6 +127,10 @@ class Codes:
         """The columns of some rows, by their numbers; a row may occur several times."""
         return Codes(self.values[:, rows], self.num_states)
 
+    def of_variables(self, variables: Array) -> "Codes":
+        """Some columns, by their numbers."""
+        return Codes(self.values[variables], self.num_states[variables])
+
 
 def table(name: str, data: Any) -> Array:
     """Data as float64 `(N, D)`.

@@ -189,8 +189,7 @@ def maximum_spanning_tree(name: str, weights: Array, root: int | None = None) ->
         of the first variables, as Kruskal's algorithm does with sorted edges.
     """
     num_variables = len(weights)
-    if root is not None and not 0 <= (root := integer(name, "root", root)) < num_variables:
-        raise InputError(f"{name}: root must be a variable from 0 to {num_variables - 1}, found {root}")
+    root = checked_root(name, root, num_variables)
     tree = np.full(num_variables, -1, dtype=np.int64)
     # of each variable outside of the tree, its best edge: the weight, and the variable of the tree at its other end
     best, nearest = np.array(weights[0], dtype=np.float64), np.zeros(num_variables, dtype=np.int64)
@@ -211,6 +210,17 @@ def maximum_spanning_tree(name: str, weights: Array, root: int | None = None) ->
         is_better = is_outside & ((weights[joined] > best) | ((weights[joined] == best) & is_first))
         best[is_better], nearest[is_better] = weights[joined][is_better], joined
     return rooted(tree, centre(tree) if root is None else root)
+
+
+def checked_root(name: str, root: int | None, num_variables: int) -> int | None:
+    """The root of a tree, or None.
+
+    Raises:
+        InputError: There is no such variable.
+    """
+    if root is not None and not 0 <= (root := integer(name, "root", root)) < num_variables:
+        raise InputError(f"{name}: root must be a variable from 0 to {num_variables - 1}, found {root}")
+    return root
 
 
 def order_from_root(tree: Array) -> list[int]:
