@@ -68,6 +68,7 @@ def settings() -> dict[str, Any]:
         "examples_dirs": ["../examples"],
         "gallery_dirs": ["gallery"],
         "filename_pattern": r"\.py$",
+        "write_computation_times": False,  # its page loads scripts of other hosts
         "ignore_pattern": r"__init__\.py|on_spark\.py|serve/",
         "reset_argv": PictureArgument(),
         "image_scrapers": (scrape,),

@@ -8,8 +8,11 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-_OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+((?:examples|benchmarks)[\w./-]*)\)")
+_OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+((?:examples|benchmarks|CHANGELOG)[\w./-]*)\)")
+_OF_A_FOLDER = re.compile(r"\[([^\]]*)\]\((?!\w+:|\.\./)[^)]*\)")
+"""Links of copied files to their own folder, which the site does not have."""
 _PAGES = {
+    "CHANGELOG.md": "contributing/changelog",
     "benchmarks/README.md": "contributing/benchmarks",
     "examples": "gallery/index",
     "examples/on_spark.py": None,
@@ -17,7 +20,7 @@ _PAGES = {
     "examples/serve": "serving",
     "examples/serve/Dockerfile": None,
 }
-_COPIES = {"contributing/benchmarks": "benchmarks/README.md"}
+_COPIES = {"contributing/benchmarks": "benchmarks/README.md", "contributing/changelog": "CHANGELOG.md"}
 """Pages whose text lies outside `docs/`."""
 _APPENDED = {
     "adr/README": "\n\n:::{toctree}\n:hidden:\n:glob:\n\n0*\n:::\n",
@@ -40,7 +43,7 @@ def page_of(path: str, root: Path) -> str | None:
 def _read(app: Sphinx, docname: str, source: list[str]) -> None:
     root = Path(app.srcdir).parent
     if docname in _COPIES:
-        source[0] = (root / _COPIES[docname]).read_text()
+        source[0] = _OF_A_FOLDER.sub(r"\1", (root / _COPIES[docname]).read_text())
 
     def rewritten(link: re.Match[str]) -> str:
         page = page_of(link[2], root)
