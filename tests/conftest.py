@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import Counter
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: workers share the cores
 
@@ -17,6 +18,20 @@ gc.disable()  # what is collected is a million objects that stay: nobody looks t
 def pytest_configure(config: pytest.Config) -> None:
     is_default = config.getoption("markexpr") == "not full and not browser"
     hypothesis.settings.load_profile("plica default" if is_default else "plica full")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Cases that `one_in` leaves out are those of the mark `full`."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is None or item.get_closest_marker("full") is not None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        if seen[test] % mark.args[0]:
+            item.add_marker("full")
+        seen[test] += 1
 
 
 def pytest_collection_finish() -> None:

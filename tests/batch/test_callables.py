@@ -35,6 +35,7 @@ def rows(table: Any) -> Any:
     return table.slice(0, 100)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.full if kind == "Table" else ()) for kind in KINDS]
 )

@@ -36,6 +36,7 @@ def holes(circuit: Any) -> Any:
     return np.where(random.random(rows.shape) < 0.3, np.nan, rows)
 
 
+@pytest.mark.full
 def test_answers_are_those_of_the_circuit(circuit: Any, path: Path, holes: Any) -> None:
     x = torch.from_numpy(holes)
     with torch.no_grad():

@@ -259,6 +259,7 @@ def test_a_part_that_no_worker_wrote_is_an_error(model: Path, folder: Path, tmp_
         answer(Score(), model, folder, tmp_path / "out", engine=lose)
 
 
+@pytest.mark.full
 def test_processes_answer_and_say_little(plica: Callable[..., Result], model: Path, folder: Path) -> None:
     plica("score", model, folder, "--batch", BATCH, "-o", "alone.parquet")
     words = ("score", model, folder, "--batch", BATCH, "-o", "out", "--engine", "processes")

@@ -331,6 +331,7 @@ def test_a_fault_in_a_later_batch_leaves_the_older_result(plica: Plica) -> None:
     assert Path("y.npy").read_bytes() == b"old"
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("without_pictures")
 def test_training_reads_folders_and_addresses(plica: Plica) -> None:
     Path("rows").mkdir()

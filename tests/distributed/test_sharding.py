@@ -21,6 +21,7 @@ def run(folder: Path, words: Iterable[str], size: int) -> None:
     assert [status for status, _, _ in results] == [0] * size, results
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("size", "names", "further"),
     [

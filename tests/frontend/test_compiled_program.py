@@ -51,6 +51,7 @@ def _tuple(results: Any) -> tuple[Any, ...]:
 # Every Program runs
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @over(SAMPLES)
 def test_each_operation_runs_from_its_text(case: Case) -> None:

@@ -56,6 +56,7 @@ def test_model_files(tmp_path: Path, name: str, semiring: str) -> None:
     assert (tmp_path / "again.plica").read_bytes() == (tmp_path / "m.plica").read_bytes()
 
 
+@pytest.mark.one_in(2)
 @by_turns(name=list(MADE), semiring=SEMIRINGS[:2])
 def test_native_files(tmp_path: Path, name: str, semiring: str) -> None:
     circuit = MADE[name]()
@@ -102,6 +103,7 @@ def test_tensors_of_native_files_may_be_replaced(tmp_path: Path, name: str) -> N
         np.testing.assert_allclose(module(*_rows(circuit)), _values(compiled, *_rows(circuit)), rtol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", MADE)
 def test_text_for_xla(name: str) -> None:
     circuit = MADE[name]()

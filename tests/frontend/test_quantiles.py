@@ -162,6 +162,7 @@ def makes_counts(layer: Any) -> bool:
         return False
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

@@ -261,6 +261,7 @@ import plica.backend.torch.operations.private, plica.backend.native.circuits.ope
 """
 
 
+@pytest.mark.full
 def test_names_of_what_is_not_imported_yet_are_taken() -> None:
     done = subprocess.run([sys.executable, "-c", PRIVATE_FIRST], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["multiply_runs", "look_up", "linspace", "random"], done.stderr

@@ -60,6 +60,7 @@ def test_the_command_line_reads_a_model_of_python(pets: TableModel, tmp_path: Pa
         np.testing.assert_allclose(np.array(read(out)[name], dtype=float), predicted[name], rtol=1e-6)
 
 
+@pytest.mark.full
 def test_python_reads_a_model_of_the_command_line(tmp_path: Path) -> None:
     data, out = tmp_path / "pets.csv", tmp_path / "out.csv"
     table = {name: cells for name, cells in pets_table().items() if name != "tame"}
@@ -358,6 +359,7 @@ def test_a_table_with_numbers_has_mixtures_of_normal_vectors(vectors: TableModel
     assert [layer.num_output_units for layer in named.circuit.symbolic.input_layers] == [2, 2]
 
 
+@pytest.mark.full
 def test_numbers_that_vectors_fill_in_are_cells_of_their_columns(vectors: TableModel, tmp_path: Path) -> None:
     table = numbers_table()
     for method in ("mean", "mpe", "sample"):
@@ -432,6 +434,7 @@ def test_members_are_numbers_of_components(members: Any, error: type[Exception],
         fit(table, members=members)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", [None, "group"])
 def test_a_model_of_a_file_goes_on_as_the_model_that_was_saved(target: str | None, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

@@ -100,6 +100,7 @@ def model() -> TableModel:
     return fit(columns(), units=2, epochs=1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_completed_frame_has_the_types_of_its_own(kind: str, model: TableModel) -> None:
     rows = columns()
@@ -123,6 +124,7 @@ def test_a_completed_frame_has_the_types_of_its_own(kind: str, model: TableModel
         assert list(full["pet"].cat.categories) == ["dog", "cat", "fish"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_drawn_and_predicted_frames_are_of_the_same_kind(kind: str, model: TableModel) -> None:
     frame = KINDS[kind](columns())

@@ -56,6 +56,7 @@ def test_figures_are_those_of_predictions(pets) -> None:
     assert not held_out(model._model, train, np.full((3, 2), np.nan), seed=0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_figures_are_those_of_sums_over_components(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -79,6 +79,7 @@ def summed(values: Any, gone: list[int]) -> Any:
     return np.broadcast_to(table.sum(tuple(gone), keepdims=True), table.shape).reshape(values.shape)
 
 
+@pytest.mark.one_in(2)
 @by_turns(**OPTIONS)
 def test_values_are_those_of_the_operands_and_their_sums(semiring: str, fold: bool, optimize: bool) -> None:
     positive = semiring == "lse-sum"

@@ -239,6 +239,7 @@ def test_transforms_and_compilation_lose_nothing(name: str, may_branch: bool, mo
         np.testing.assert_allclose(found, expected, rtol=20 * torch.finfo(torch.float32).eps)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.full if name == "tucker of 3" else []) for name in SUMS]
 )

@@ -301,6 +301,7 @@ CASES: dict[str, Callable[[], Circuit]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @flagged(name=list(CASES), optimize=[True, False], scaled_first=[True, False], may_branch=[True, False])
 def test_what_underflows_in_linear_space(
     name: str, optimize: bool, scaled_first: bool, may_branch: bool, monkeypatch: pytest.MonkeyPatch

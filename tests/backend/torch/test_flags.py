@@ -94,6 +94,7 @@ CARRIERS = list(dict.fromkeys((way.semiring, way.scaled) for way in WAYS))
 HOW: dict[str, list[Any]] = {"carrier": CARRIERS, "fold": FLAG, "optimize": FLAG, "dtype": DTYPES}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "turn"), [(name, place % 4) for place, name in enumerate(CIRCUITS)])
 def test_circuits_of_every_kind(name: str, turn: int) -> None:
     """Every carrier, and each flag on and off, in one dtype each: half of the ways."""
@@ -119,6 +120,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, marks=[] if place % 2 else pytest.mark.full) for place, case in enumerate(PAIRS)],
@@ -157,6 +159,7 @@ def compiled_under(circuit: Circuit, flags: str, semiring: str = "lse-sum", seed
     return TorchCompiler(semiring, fold=fold, optimize=optimize, dtype="float64").compile(circuit)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "flags"),
     [

@@ -61,6 +61,7 @@ def semiring_of(case: LayerCase) -> str:
     return "sum-product" if is_signed(case) else "lse-sum"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("case", "fold", "optimize"), WAYS, ids=str)
 def test_layers_with_given_parameters(case: LayerCase, fold: bool, optimize: bool) -> None:
     compiled, x = compiled_case(case, semiring_of(case), fold, optimize)
@@ -81,6 +82,7 @@ def test_layers_with_given_parameters(case: LayerCase, fold: bool, optimize: boo
             assert close(found[row], expected(case, compiled, x[row : row + 1], alone)[0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("case", "fold", "optimize"), OTHER_WAYS, ids=str)
 def test_gradients_of_given_parameters(case: LayerCase, fold: bool, optimize: bool) -> None:
     compiled, x = compiled_case(case, semiring_of(case), fold, optimize)

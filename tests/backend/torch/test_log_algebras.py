@@ -44,6 +44,7 @@ ZEROS: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(3)
 @ROWS
 @DTYPES
 @grouped("kind", ZEROS)

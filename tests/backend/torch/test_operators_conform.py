@@ -272,6 +272,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("operator", "pair", "semiring", "fold", "optimize", "dtype"),
     [*USUAL, *(pytest.param(*case, marks=pytest.mark.full) for case in EVERY if case not in USUAL)],

@@ -107,6 +107,7 @@ TRIALS: dict[str, Any] = {
 TABLE, WEIGHTS, SHARES = [[1.0, 2.0], [3.0, 4.0]], [0.25, 0.75], [0.125, 0.25, 0.5]
 
 
+@pytest.mark.one_in(4)
 @by_turns(
     case=[(name, operator) for name in TRIALS for operator in ("condition", "table")]
     + [(name, operator) for name in ("bernoulli", "five trials") for operator in ("square", "integral", "quotient")],

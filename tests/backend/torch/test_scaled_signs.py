@@ -85,6 +85,7 @@ def apart(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     return difference.real.abs() + turn.abs()
 
 
+@pytest.mark.one_in(3)
 @flagged(
     semiring=SEMIRINGS,
     dtype=DTYPES,

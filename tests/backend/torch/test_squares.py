@@ -56,6 +56,7 @@ def cases(names: Any) -> list[Any]:
     return [pytest.param(name, marks=() if name in SOME else pytest.mark.full) for name in names]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", cases(SQUARES))
 def test_samples_have_the_distribution(name: str) -> None:
     case = SQUARES[name]
@@ -65,6 +66,7 @@ def test_samples_have_the_distribution(name: str) -> None:
     assert_distribution(frequencies(case.states, drawn.numpy()), joint.ravel())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", cases(SQUARES))
 def test_completions_have_the_conditional_distribution(name: str) -> None:
     case = SQUARES[name]
@@ -78,6 +80,7 @@ def test_completions_have_the_conditional_distribution(name: str) -> None:
         assert_distribution(frequencies(case.states, own), joint.ravel() * agrees)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", cases(SQUARES))
 def test_posteriors_are_ratios(name: str) -> None:
     case = SQUARES[name]
@@ -104,6 +107,7 @@ def test_posteriors_are_ratios(name: str) -> None:
     assert means.isnan().sum() == 0
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", cases(SQUARES))
 def test_boxes_have_the_sums_of_their_states(name: str) -> None:
     compiled, joint = SQUARES[name].compile()
@@ -146,6 +150,7 @@ def test_seeds_decide_and_parts_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(drawn, sample(compiled, 300, seed=5))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("semiring", ["signed-lse-sum", "sum-product"])
 @pytest.mark.parametrize("settings", [{"fold": False}, {"optimize": False}, {}])
 def test_samples_do_not_depend_on_how_the_circuit_was_compiled(semiring: str, settings: dict[str, Any]) -> None:
@@ -300,6 +305,7 @@ def test_terms_of_squares_have_no_probabilities(query: Any) -> None:
         query(compiled, torch.full((1, 4), NAN))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name in SQUARES if SQUARES[name].sizes == SIZES])
 def test_bounds_of_the_most_probable_completion(name: str) -> None:
     compiled, table = SQUARES[name].compile()

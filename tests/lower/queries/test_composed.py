@@ -169,6 +169,7 @@ SPLITS: dict[str, tuple[Callable[[], Circuit], Callable[[], Circuit]]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.full] * (name == "one order")) for name in SPLITS]
 )

@@ -41,6 +41,7 @@ def assert_well_formed(program) -> None:
     assert str(plica.parse(str(program))) == str(program)
 
 
+@pytest.mark.one_in(3)
 @by_turns(name=list(CIRCUITS), fold=[True, False], semiring=["lse-sum", "sum-product"])
 def test_the_interpreter_agrees_with_torch(name: str, fold: bool, semiring: str) -> None:
     circuit = CIRCUITS[name]()

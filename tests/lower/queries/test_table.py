@@ -230,6 +230,7 @@ def check_way(way: dict[str, Any], case: LayerCase, queries: Sequence[Needs]) ->
             check_cell(asked, needs, case)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", FIRST, ids=str)
 def test_cells_in_pairs(case: LayerCase) -> None:
     """A sixteenth of the queries, others for the next layer; the full suite has every pair of a query and a way."""

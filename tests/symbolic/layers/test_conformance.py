@@ -72,6 +72,7 @@ def test_a_column_without_a_check_is_found() -> None:
         del COLUMNS[More]
 
 
+@pytest.mark.one_in(2)
 @in_parts("case, name", CHECKS, ids=str)
 def test_layers_conform(case: LayerCase, name: str) -> None:
     checks_of(case)[name](case)

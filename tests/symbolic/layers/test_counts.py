@@ -198,6 +198,7 @@ RARE = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", RARE)
 @pytest.mark.parametrize("way", ["logits", "probs"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

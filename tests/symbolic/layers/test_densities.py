@@ -141,6 +141,7 @@ INPUTS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @by_turns(case=INPUTS, dtype=["float32", "float64"])
 def test_hidden_entries_give_neither_value_nor_gradient(case: InputCase, dtype: str) -> None:
     """A row of which everything is hidden has the total as its value, and its gradient, whatever the layer reads.

@@ -49,6 +49,7 @@ def column_of(name: str) -> Any:
     return rng.poisson(1e3, 60) if domain.whole else rng.normal(1e3, 50, 60)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_a_layer_that_is_fitted_to_a_column_scores_and_draws_it(name: str) -> None:
     """Data of any dtype reads alike; draws are of the domain, in float32 too."""

@@ -120,6 +120,7 @@ def rule(column: str, *arrays: Any, layer: Any = None) -> Any:
     return apply
 
 
+@pytest.mark.full
 def test_derivatives_are_limits_of_differences() -> None:
     leaves = [torch.tensor(one[None], requires_grad=True) for one in (MEAN, FACTOR)]
     z = np.random.default_rng(0).normal(size=(1, 5, 3))
@@ -281,6 +282,7 @@ def learned(logs: Any, x: Array, epochs: int, pseudocount: float) -> tuple[Any, 
     return values[layer] | values[mix], [*scores, float(model(data).sum().detach())]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pseudocount", [0.0, 1.0])
 def test_expectation_maximization_is_that_of_the_logarithms(pseudocount: float) -> None:
     x = rows(64, seed=3)

@@ -17,6 +17,7 @@ from tests.harness.vector_mixtures import Average, random_average, random_rows
 SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 60))]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_averages_answer_as_numpy_does(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -235,6 +235,7 @@ def test_a_square_of_a_quad_graph_is_refused() -> None:
         multiply(graph, graph)
 
 
+@pytest.mark.full
 def test_a_chain_of_5000_variables() -> None:
     chain = pgms.hmm(
         range(5000), input_layer="categorical", num_latent_states=2, input_layer_kwargs={"num_categories": 2}

@@ -85,6 +85,7 @@ def check_products(pairs: list[Any], semiring: str) -> None:
         np.testing.assert_allclose(found[:, index], expected, rtol=1e-9, atol=1e-9 * scale, err_msg=f"{first}, {other}")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("turn", first_usual(range(8)))
 @pytest.mark.parametrize("case", UNIVARIATE, ids=str)
 def test_products_of_all_pairs(case: InputCase, turn: int) -> None:

@@ -52,6 +52,7 @@ def forward(chain: Any, ordering: Sequence[int], rows: np.ndarray) -> np.ndarray
     return state.sum(axis=1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("ordering", ORDERINGS, ids=str)
 @pytest.mark.parametrize("name", AUTOMATA)
 def test_a_circuit_is_1_at_the_words_and_0_elsewhere(name: str, ordering: list[int]) -> None:

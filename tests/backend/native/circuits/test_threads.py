@@ -24,6 +24,7 @@ def _answers(module: Any, x: Any, missing: Any) -> list[Any]:
     return [*answers, module.marginal(missing)] if "marginal" in module.entries else answers
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["image", pytest.param("several sizes", marks=pytest.mark.full)])
 def test_answers_are_those_of_one_thread(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = compiled(image(2) if name == "image" else CIRCUITS[name](), dtype=torch.float64)

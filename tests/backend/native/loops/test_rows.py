@@ -80,6 +80,7 @@ def _param(number: int, name: str, cases: list[Case]) -> Iterator[Any]:
 _GROUPS = [one for number, (name, cases) in enumerate(_groups()) for one in _param(number, name, cases)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cases", _GROUPS)
 @pytest.mark.filterwarnings("ignore:Casting complex values")
 def test_rows_give_what_references_give(cases):

@@ -125,6 +125,7 @@ def test_a_text_for_given_sizes_is_compiled_as_it_is(function, runner) -> None:
             assert_same(one, other)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("side", "height", "units"), [(2, 1, 2), pytest.param(3, 3, 4, marks=pytest.mark.full)])
 def test_iree_takes_the_text_of_a_circuit_for_a_given_number_of_rows(side: int, height: int, units: int) -> None:
     program, leaves = _circuit(side, height, units=units)
