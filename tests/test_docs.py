@@ -25,7 +25,7 @@ FOLDERS = ("docs", "docs/native", "docs/start")
 PAGES = [page for folder in (".", *FOLDERS) for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 
 
-FULL = {"docs/index.md", "docs/native.md", "docs/scale.md", "docs/serving.md"}
+FULL = {"docs/index.md", "docs/native.md", "docs/scale.md", "docs/serving.md", "docs/tables.md"}
 """Pages that run with the full suite alone. Other tests show what they show, but for engines."""
 
 

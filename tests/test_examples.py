@@ -75,6 +75,7 @@ def stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(impute, "IterativeImputer", lambda **_: imputer(max_iter=2))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "whole"),
     [
@@ -490,6 +491,7 @@ def test_the_density_of_a_mixture_adds_up_to_one_and_is_drawn(tmp_path: Path) ->
 # Tables with holes
 
 
+@pytest.mark.full
 def test_what_is_known_of_a_table_stays_and_what_is_filled_in_is_better_than_a_guess(tmp_path: Path) -> None:
     example = load("mixed_imputation")
     values = example.table()
@@ -511,6 +513,7 @@ def test_what_is_known_of_a_table_stays_and_what_is_filled_in_is_better_than_a_g
 # Digit sums
 
 
+@pytest.mark.full
 def test_digits_are_learned_from_sums_and_answers_satisfy_the_constraint(capsys: pytest.CaptureFixture[str]) -> None:
     digit_accuracy, (semantic, independent), (valid, valid_by_chance) = load("digit_sums").main(epochs=(16, 25))
     assert digit_accuracy > 0.95
@@ -534,6 +537,7 @@ def test_the_best_answer_is_the_most_probable_model() -> None:
     torch.testing.assert_close(layer.log_likelihood(weights, expected), (models.amax(1) / models.sum(1)).log())
 
 
+@pytest.mark.full
 def test_digits_are_drawn_where_there_are_no_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     example = load("digit_sums")
@@ -547,6 +551,7 @@ def test_digits_are_drawn_where_there_are_no_images(monkeypatch: pytest.MonkeyPa
 # Squares against mixtures
 
 
+@pytest.mark.full
 def test_one_square_is_worse_than_a_mixture_and_two_are_better() -> None:
     example = load("squares_against_mixtures")
     models, scores = example.compare(example.spirals, steps=100, count=20_000)

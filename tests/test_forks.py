@@ -26,6 +26,7 @@ ROOT = Path(plica.__file__).parent
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("num_forks", [1, pytest.param(4, marks=pytest.mark.full)])
 def test_a_child_that_is_forked_while_a_thread_folds_folds_for_itself(num_forks: int) -> None:
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # torch's own threads hang too

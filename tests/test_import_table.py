@@ -112,6 +112,7 @@ def _is_import_module(function: ast.expr) -> bool:
     return ast.unparse(function) == "importlib.import_module"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("folder", LEVELS)
 def test_modules_import_only_lower_folders(folder: str) -> None:
     paths = [path for path in MODULES if _folder(path.relative_to(ROOT).with_suffix("").parts) == folder]

@@ -8,6 +8,7 @@ import pytest
 from tests.harness.wrong_arguments import CALLS, MORE_WRONG, WRONG, call, raw_errors
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("values", [WRONG, pytest.param(MORE_WRONG, marks=pytest.mark.full)], ids=["some", "more"])
 @pytest.mark.parametrize("part", CALLS)
 def test_no_wrong_argument_ends_in_an_error_from_inside(

@@ -383,6 +383,7 @@ def test_the_file_is_whole_at_any_time(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["gpu.json"]
 
 
+@pytest.mark.full
 def test_without_cuda_it_says_so_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     out = tmp_path / "gpu.json"

@@ -107,6 +107,7 @@ def test_it_goes_on_from_another_folder_and_after_a_move(
     assert Path("moved/model.plica").read_bytes() == whole
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("values", "options", "num_rows", "said", "trials"),
     [

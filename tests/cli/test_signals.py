@@ -34,6 +34,7 @@ main()
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "module",
     [

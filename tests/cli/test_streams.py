@@ -112,6 +112,7 @@ def test_draws_are_of_rows_from_anywhere(pets: Plica) -> None:
         assert name == "note" or None not in found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
 def test_no_cell_of_a_table_becomes_an_object_for_each_row(
@@ -213,6 +214,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("command", ["score", "complete"])
 def test_a_faulty_tenth_file_is_one_line_and_an_older_result_stays(pets: Plica, command: str, fault: str) -> None:

@@ -63,6 +63,7 @@ def test_a_text_without_names_stays_without(plica: Plica) -> None:
     assert Path("full.csv").read_text().startswith("a,b,c\n1,")
 
 
+@pytest.mark.full
 def test_arrays_with_ignored_columns(plica: Plica) -> None:
     values = np.random.default_rng(0).integers(0, 3, (30, 3)).astype(np.float32)
     np.save("rows.npy", values)
@@ -185,6 +186,7 @@ def test_columns_of_parquet_that_no_model_reads_are_passed_on(plica: Plica) -> N
     assert Path("full.csv").read_text().splitlines()[1].endswith(",9223372036854775808,1.50,,[0]")
 
 
+@pytest.mark.full
 def test_arrays_of_every_dtype_are_read(plica: Plica) -> None:
     np.save("rows.npy", np.random.default_rng(0).integers(0, 2, (30, 2)))
     train(plica, "rows.npy")

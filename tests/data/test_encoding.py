@@ -172,6 +172,7 @@ def _check(column: TableColumn, cells: Any, words: tuple[str, ...] = WORDS, *, r
         np.testing.assert_array_equal(found[0], expected[0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", _TYPES)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
@@ -187,6 +188,7 @@ def test_random_cells_of_a_type_are_read_as_each_by_itself(name: str, data: st.D
     _check(column, cells, data.draw(st.sampled_from([(), WORDS])), refuse=data.draw(st.booleans()))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", _TYPES)
 def test_each_cell_alone_and_all_that_fit_together(name: str) -> None:
     stored, _ = _TYPES[name]

@@ -82,6 +82,7 @@ def test_every_source_gives_the_rows_in_order(source: str, table: Any, tmp_path:
         assert table_of(again).to_pylist() == plain.select(["pet", "row"]).to_pylist()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("source", [*SOURCES, "csv"])
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("world", [1, 3])

@@ -107,6 +107,7 @@ def many() -> Any:
     )
 
 
+@pytest.mark.full
 def test_more_distinct_cells_than_are_kept(many: Any) -> None:
     summary = summarise(Rows(many))
     with pytest.raises(

@@ -41,6 +41,7 @@ def test_a_view_tells_what_a_circuit_holds() -> None:
     assert counts == {"Categorical": (4, "4"), "Sum": (7, "1-4"), "Hadamard": (3, "4")}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_every_kind_of_circuit_is_drawn(tmp_path: Path, name: str) -> None:
     circuit = CIRCUITS[name]()
@@ -59,6 +60,7 @@ KINDS: dict[str, list[tuple[str, Role]]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("letters", [5, 40, 60, 400])
 def test_titles_and_legends_keep_apart(kinds: str, letters: int) -> None:

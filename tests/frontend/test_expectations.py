@@ -97,6 +97,7 @@ PAIRS_OF_FLAGS = [(name, bool(n % 2), bool(n // 2 % 2)) for n, name in enumerate
 OTHERS = [one for one in itertools.product(QUERIED, (False, True), (False, True)) if one not in PAIRS_OF_FLAGS]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "fold", "scaled"), [*PAIRS_OF_FLAGS, *(pytest.param(*one, marks=pytest.mark.full) for one in OTHERS)]
 )

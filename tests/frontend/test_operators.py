@@ -53,6 +53,7 @@ def test_the_table_has_every_operator() -> None:
     assert set(OPERATORS) <= set(pipeline.__all__)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_methods_and_functions_give_what_the_context_compiles(name: str) -> None:
     described = [tree(), tree()]

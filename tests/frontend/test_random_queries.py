@@ -255,6 +255,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=pytest.mark.full if seed % 2 else []) for seed in range(len(CHECKS))]
 )

@@ -101,6 +101,7 @@ def near(found: Any, expected: Any, tolerance: float = 1e-10) -> None:
     np.testing.assert_allclose(np.asarray(found, float), expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("layer", "seed", "semiring"),
     [

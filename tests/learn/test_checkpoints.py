@@ -88,6 +88,7 @@ LEARNERS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seconds", [1e9, 0.0], ids=["each epoch", "each batch"])
 @pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
 def test_a_run_that_dies_again_and_again_ends_like_one_without_a_break(

@@ -48,6 +48,7 @@ def tensors(weight: Parameter) -> list[TensorParameter]:
     return [one for one in weight.nodes if isinstance(one, TensorParameter)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", DRAWS)
 def test_values_and_gradients_where_no_float_has_the_numbers(seed: int) -> None:
     rng = np.random.default_rng(seed)

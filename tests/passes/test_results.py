@@ -144,6 +144,7 @@ def test_a_result_is_copied_where_somebody_else_may_have_it(function: Any, copie
     assert "".join(_copies(program)) == copies
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @grouped("function", [one for one, _ in CASES_OF_RESULTS.values()], ids=CASES_OF_RESULTS)
 def test_writing_to_results_changes_nothing_else(function: Any, backend: str) -> None:
@@ -257,6 +258,7 @@ def _check_folded(seed: int) -> None:
 
 
 # Without copies, the first would return what its loop starts from, and the second the memory of a result twice.
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", first_usual([15, 16, *range(15)], 14))
 def test_results_of_random_functions_belong_to_the_caller(seed: int) -> None:
     _check_text(seed)

@@ -85,6 +85,7 @@ def test_features_that_say_nothing_leave_the_shares_of_classes(value: float) -> 
     np.testing.assert_allclose(probabilities, [[0.75, 0.25]] * 20, atol=0.05)
 
 
+@pytest.mark.full
 def test_a_single_class_is_certain(rows: Any) -> None:
     X, _, _ = rows
     X = X[:30]

@@ -95,6 +95,7 @@ def test_recipes_follow_from_all_rows_and_trials_from_the_sample(path: Path, mon
     assert best.widening is not None
 
 
+@pytest.mark.full
 def test_a_fit_of_rows_is_as_good_as_one_that_holds_them(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pq.read_table(path)
     chosen: dict[str, Any] = {"members": (2,), "epochs": 5, "pseudocount": 1.0}

@@ -77,6 +77,7 @@ def test_answers_for_columns_on_a_logarithmic_scale(model: TableModel, tmp_path:
     assert loaded.recipe == model.recipe
 
 
+@pytest.mark.full
 def test_numbers_of_0_and_below_have_a_probability_and_are_learned(model: TableModel) -> None:
     row = {"price": [0.0, -3.5, 0.0], "area": [None, 100, 0], "height": [2.5, None, 3.0], "kind": ["a", None, "b"]}
     assert np.isfinite(model.score(row)).all()

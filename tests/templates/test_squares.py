@@ -28,6 +28,7 @@ def semirings(name: str) -> list[str]:
     return ["complex-lse-sum"] if complex_numbers else ["signed-lse-sum", "sum-product", "complex-lse-sum"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "semiring"),
     [
@@ -44,6 +45,7 @@ def test_likelihoods_are_those_of_the_definition(name: str, semiring: str) -> No
     np.testing.assert_allclose(found.exp().numpy(), joint.ravel() / joint.sum(), rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", SQUARES)
 def test_what_is_missing_is_summed_out(name: str) -> None:
     case = SQUARES[name]

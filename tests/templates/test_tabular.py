@@ -42,6 +42,7 @@ def total(circuit: Any, columns: int) -> float:
     return compiled(torch.full((1, columns), float("nan"), dtype=torch.float64)).exp().item()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("region_graph", GRAPHS)
 @pytest.mark.parametrize("sum_product", ["cp", "cp-t", "tucker"])
 @pytest.mark.parametrize("layers", [COIN, REAL, [COIN, REAL, DIE, REAL, COIN]], ids=["coin", "real", "mixed"])

@@ -168,6 +168,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_eager_is_traced_is_numpy(example: Example) -> None:
     for dtype in DTYPES:
@@ -192,6 +193,7 @@ def _reduces_the_batch(example: Example) -> bool:
     return example.call is _full or (example.name == "vector_norm" and example.kinds == "r")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("example", [one for one in EXAMPLES if one.smooth], ids=str)
 def test_derivatives(example: Example) -> None:
     hermitian = "h" in example.kinds

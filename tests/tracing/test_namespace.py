@@ -27,6 +27,7 @@ CONSTANTS = {"e": np.e, "pi": np.pi, "inf": np.inf, "nan": np.nan, "newaxis": No
 MODULES = ("elementwise", "reductions", "shapes", "creation", "repeating", "sorting")
 
 
+@pytest.mark.one_in(3)
 @grouped("example", EXAMPLES, ids=str)
 def test_eager_is_traced_is_numpy(example: Example) -> None:
     check(example)

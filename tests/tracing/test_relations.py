@@ -32,6 +32,7 @@ def related(specs, calls, *, eager: bool = True):
     return decorate
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("function", "specs", "calls", "eager"), RELATED)
 def test_no_check_stays(function, specs, calls, eager: bool) -> None:
     program = checked(function, specs, *calls, eager=eager)

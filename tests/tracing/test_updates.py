@@ -79,6 +79,7 @@ KEYS = (
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_keys_known_now(key: Any) -> None:
     for n, m in ((4, 5), (2, 3)):

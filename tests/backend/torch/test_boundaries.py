@@ -140,6 +140,7 @@ def rows(circuit: Circuit) -> np.ndarray:
     return np.array([variables * 0, variables % 2, 1 - variables % 2, variables * 0 + 1])
 
 
+@pytest.mark.one_in(3)
 @flagged(name=list(CASES), fold=[True, False], scaled_first=[True, False], may_branch=[True, False])
 def test_large_logits_behind_views(
     name: str, fold: bool, scaled_first: bool, may_branch: bool, monkeypatch: pytest.MonkeyPatch

@@ -52,6 +52,7 @@ def is_proven(circuit: TorchCircuit) -> bool:
 X = torch.arange(48).reshape(3, 16) % 5
 
 
+@pytest.mark.one_in(3)
 @flagged(
     sum_product=["cp", "cp-t", "tucker"],
     graph=["quad-tree-2", "quad-graph", "random-binary-tree"],
@@ -95,6 +96,7 @@ def test_circuits_compute_in_their_own_dtype_under_autocast(bounded_from, dtype,
                 assert torch.equal(sample(circuit, 3, seed=0), drawn)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

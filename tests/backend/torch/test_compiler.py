@@ -76,6 +76,7 @@ def test_values_are_the_oracles(name: str, semiring: str, dtype: torch.dtype) ->
     assert_values(compiled, data(circuit, 7), rtol=BOUND[dtype] * len(circuit.layers))
 
 
+@pytest.mark.one_in(3)
 @flagged(**EVERY)
 def test_gradients_are_the_oracles(name: str, semiring: str, dtype: torch.dtype) -> None:
     if name == "constants":

@@ -41,6 +41,7 @@ def linear(compiled: Any, x: torch.Tensor) -> torch.Tensor:
     return found.exp() if compiled.semiring.logarithmic else found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("semiring", "fold", "optimize"), WAYS)
 def test_values_and_gradients(semiring: str, fold: bool, optimize: bool) -> None:
     described, x = circuit(), data()

@@ -54,6 +54,7 @@ def test_no_operation_on_parameters_runs_after_the_first_call(dtype, way, monkey
     assert operations(circuit, X) > 5
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "semiring"),
     [

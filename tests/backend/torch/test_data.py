@@ -323,6 +323,7 @@ def test_few_rows_of_rare_dtypes(rows: int, dtype: torch.dtype) -> None:
     circuit.check(x)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["hadamard", "several sizes", "shared", "quad graph, mixing"])
 @pytest.mark.parametrize("fold", [True, False])
 def test_the_meta_device(name: str, fold: bool) -> None:

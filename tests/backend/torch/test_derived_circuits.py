@@ -155,6 +155,7 @@ def test_a_traced_function_calls_a_circuit_without_variables_anew() -> None:
 # Circuits without variables
 
 
+@pytest.mark.one_in(3)
 @flagged(**OPTIONS, outputs=[1, 3])
 def test_a_circuit_without_variables_takes_no_argument_and_gives_outputs_and_units(
     semiring: str, dtype: Any, outputs: int
@@ -262,6 +263,7 @@ def test_operands_are_compiled_once_and_without_recursion() -> None:
     assert context[first]().tolist() == [[2.0]]
 
 
+@pytest.mark.full
 def test_the_gradient_of_an_integral_is_that_of_its_operands_tensors() -> None:
     c = tree()
     context = PipelineContext(dtype="float64")
@@ -297,6 +299,7 @@ CHANGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_eval_mode_keeps_of_an_integral_follows_its_operand(change: str) -> None:
     c = tree()

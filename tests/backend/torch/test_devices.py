@@ -43,6 +43,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "semiring"), PAIRS)
 def test_circuits_never_look_at_a_number(name: str, semiring: str) -> None:
     circuit = CASES[name]()
@@ -95,6 +96,7 @@ _CASES = (*SAMPLES, *samples_of(PRIVATE))
 SEEN = list({kind_of(case): case for case in _CASES if case.inputs and not waits_by_nature(case)}.values())
 
 
+@pytest.mark.one_in(3)
 @over(case for case in SEEN if case.op not in LONG)
 def test_operations_never_look_at_a_number(case: Case) -> None:
     _on_meta(case)

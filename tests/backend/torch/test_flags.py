@@ -188,6 +188,7 @@ def test_initial_values_are_the_same_bits(name: str, flags: str) -> None:
 SAVED = ["random tree, cp", "quad graph, tucker", "quad graph, mixing", "shared", "several sizes"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "saved", "loaded"),
     [

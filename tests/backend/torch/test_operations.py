@@ -41,11 +41,13 @@ def test_there_is_no_row_of_an_operation_that_does_not_exist() -> None:
     assert set(ROWS) <= set(TORCH_OPS)
 
 
+@pytest.mark.one_in(3)
 @over((*CASES, *OWN))
 def test_torch_is_the_interpreter(case: Case) -> None:
     _compare(case, [to_torch(array) for array in case.inputs])
 
 
+@pytest.mark.one_in(3)
 @over(case for case in (*SAMPLES, *OWN) if case.inputs)
 def test_strides_do_not_matter(case: Case) -> None:
     """The same numbers with gaps between them and the axes stored in reverse order."""
@@ -111,6 +113,7 @@ DISTINCT = tuple({_differentiated(case): case for case in SMOOTH if not TORCH_OP
 
 
 # Regions have one dtype, and here it is widened; derivatives of control flow are tested in tests/frontend/test_jit.py.
+@pytest.mark.one_in(3)
 @over(case for case in DISTINCT if case.op not in LONG)
 def test_derivatives_are_limits_of_differences(case: Case) -> None:
     _has_its_derivative(case)

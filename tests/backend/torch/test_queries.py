@@ -106,6 +106,7 @@ def assert_samples(compiled, samples: torch.Tensor) -> None:
     assert_distribution(frequencies(states, samples.numpy()), np.exp(logs - logs.max()).astype(float))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "fold"),
     [

@@ -124,6 +124,7 @@ def compile_case(name: str, dtype: torch.dtype, optimize: bool = False) -> tuple
     return TorchCompiler(dtype=dtype, optimize=optimize).compile(circuit), x
 
 
+@pytest.mark.one_in(3)
 @ALL
 @FLOATS
 def test_every_row_is_the_oracles(name: str, dtype: torch.dtype, always: None) -> None:  # noqa: ARG001
@@ -142,6 +143,7 @@ def test_every_row_is_the_oracles(name: str, dtype: torch.dtype, always: None) -
     )
 
 
+@pytest.mark.one_in(3)
 @flagged(name=list(CASES), dtype=[torch.float32, torch.float64], optimize=[False, True])
 def test_gradients_are_finite_and_those_of_log_space(
     name: str,

@@ -226,6 +226,7 @@ POINTS: dict[str, tuple[list[float], ...]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", POINTS)
 def test_first_and_second_derivatives_are_limits_of_differences(name: str) -> None:
     given = [torch.tensor(one, dtype=torch.float64, requires_grad=True) for one in POINTS[name]]

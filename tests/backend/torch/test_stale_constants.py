@@ -102,6 +102,7 @@ def some_changes(turn: int) -> Any:
     return pytest.mark.parametrize("name", params)
 
 
+@pytest.mark.one_in(3)
 @some_changes(0)
 def test_a_change_is_seen_by_the_next_call(name) -> None:
     circuit = TorchCompiler().compile(large()).eval()

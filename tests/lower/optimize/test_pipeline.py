@@ -42,6 +42,7 @@ from tests.harness.rewrites import assert_same, fired, kinds
 SEMIRINGS = pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
 
 
+@pytest.mark.one_in(3)
 @SEMIRINGS
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_circuits_of_the_table_compute_the_same(name: str, semiring: str) -> None:
@@ -241,6 +242,7 @@ def kronecker_weighted() -> Circuit:
     return Circuit([*leaves, *edges], edges, [total])
 
 
+@pytest.mark.one_in(3)
 @by_turns(name=[*CIRCUITS, "kronecker weights"], semiring=["lse-sum", "sum-product"])
 def test_flags_change_neither_values_nor_missing_values_nor_keys(name: str, semiring: str) -> None:
     circuit = kronecker_weighted() if name == "kronecker weights" else CIRCUITS[name]()

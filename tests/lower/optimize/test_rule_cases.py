@@ -45,6 +45,7 @@ def test_a_rule_without_a_case_is_found() -> None:
     assert lacking(Rules(fuse=(tucker, mine))) == {"mine": ["case", "near miss", "source"]}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", FIRES, ids=str)
 def test_a_rule_fires_and_changes_no_number(case: RuleCase) -> None:
     circuit = case.build()
@@ -73,6 +74,7 @@ LAYER_RULES = [rule.name for rule in DEFAULT_RULES.on_layers]
 OF_LAYERS = [case for case in FIRES if case.rule in LAYER_RULES and case.semirings == BOTH]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "case",
     [

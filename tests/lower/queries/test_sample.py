@@ -19,6 +19,7 @@ ONE = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fold", [True, False])
 @pytest.mark.parametrize("name", ONE)
 def test_the_interpreter_agrees_with_torch(name: str, fold: bool) -> None:

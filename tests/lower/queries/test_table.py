@@ -90,6 +90,7 @@ def test_public_functions_are_those_of_the_table() -> None:
         getattr(plica.queries, name)
 
 
+@pytest.mark.full
 def test_values_of_any_sign_in_log_space() -> None:
     """What adds up to a probability though some of it is negative, and 600 factors of a hundredth."""
     tables = [[[1.5, -0.5], [-0.5, 1.5]], *([[[0.01, 0.99], [0.01, 0.99]]] * 300)]
@@ -139,6 +140,7 @@ def start(shape: tuple[int, ...], values: Any) -> Parameter:
     return Parameter.from_input(TensorParameter(*shape, initializer=ConstantTensorInitializer(np.array(values))))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("circuit", [signed_weight, signed_inputs])
 @pytest.mark.parametrize("semiring", [name for name, row in SEMIRINGS.items() if row.negative])
 def test_cells_of_negative_numbers(semiring: str, circuit: Any) -> None:

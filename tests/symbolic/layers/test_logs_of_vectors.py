@@ -338,6 +338,7 @@ def test_files_keep_the_scale(tmp_path: Path) -> None:
     assert (loaded.config["logs"], loaded.config["steps"]) == ((True, False, True), (0.0, 1.0, 0.1))
 
 
+@pytest.mark.full
 def test_native_files_score_as_torch(tmp_path: Path) -> None:
     model = compiled(mixture(vectors()), "float32")
     x = np.concatenate([rows(), EDGES]).astype("float32")

@@ -90,6 +90,7 @@ def _of_steps(first: Any, second: Any) -> float:
     return float((first.pdf(middles) * second.pdf(middles) * np.diff(ends)).sum())
 
 
+@pytest.mark.full
 def test_integrals_of_products_within_a_family() -> None:
     """Also of a table, whose units are not normalized."""
     cases = [case for case in UNIVARIATE if case.name not in SMALL and not case.signed]
@@ -248,6 +249,7 @@ def test_layers_without_a_conjugate_are_refused() -> None:
             applied("conjugate", layer)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "case",
     [

@@ -71,6 +71,7 @@ def test_a_circuit_is_1_at_the_words_and_0_elsewhere(name: str, ordering: list[i
     assert automaton.count(len(ordering)) == expected.sum()
 
 
+@pytest.mark.one_in(3)
 @by_turns(name=list(AUTOMATA), ordering=ORDERINGS)
 def test_a_product_with_a_hidden_markov_model(name: str, ordering: list[int]) -> None:
     rows, settings = all_rows(len(ordering)), {"num_categories": 3}

@@ -351,6 +351,7 @@ def gates(formula: LogicalCircuit) -> int:
     return sum(len(formula.node_inputs(node)) for node in formula.nodes)
 
 
+@pytest.mark.full
 def test_ladders_scale_linearly() -> None:
     sizes = []
     for variables in (8, 12, 16, 200, 1000):

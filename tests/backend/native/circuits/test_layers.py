@@ -39,6 +39,7 @@ def _closed(model: Any, carrier: Semiring, dtype: DType) -> ProgramWithConstants
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "carrier"),
     [

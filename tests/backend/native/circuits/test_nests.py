@@ -123,6 +123,7 @@ def _check_circuit(
     return count + len(folds)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "names", "updatable", "library"),
     [

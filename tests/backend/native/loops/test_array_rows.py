@@ -227,6 +227,7 @@ def further() -> LibraryPrograms:
     return _compiled(FURTHER)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("function", [one for one in FUNCTIONS if one not in FURTHER], ids=lambda one: one.__name__)
 def test_one_function_serves_all_sizes(modules, function) -> None:
     _serves_all_sizes(modules, function)

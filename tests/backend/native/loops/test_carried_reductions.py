@@ -91,6 +91,7 @@ def _check(seed: int, backend: str) -> None:
             np.testing.assert_array_equal(array, entries, err_msg=f"an argument changed: {shape}\n{text}")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize("backend", ["native", "torch", "interpreter"])
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(one, marks=pytest.mark.full) for one in range(12, 150))])

@@ -34,6 +34,7 @@ def test_every_row_with_an_error_is_measured() -> None:
     assert stated == {*CASES, *INVERSES}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("thin", [5, pytest.param(1, marks=pytest.mark.full)])
