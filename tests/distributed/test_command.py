@@ -88,7 +88,8 @@ def test_two_processes_train_as_one_and_the_first_one_speaks(folder: Path) -> No
     assert [status for status, _, _ in results] == [0, 0], results
     (_, printed, shown), (_, *others) = results
     assert others == ["", ""]
-    assert [line.partition(":")[0] for line in shown.splitlines()] == ["epoch 0/2", "epoch 1/2", "epoch 2/2"]
+    lines = [line.partition(":")[0] for line in shown.splitlines()]
+    assert lines == ["trying 2 settings", "epoch 0/2", "epoch 1/2", "epoch 2/2"]
     assert printed.splitlines()[-1].startswith("wrote model.plica")
     assert not (folder / "two/checkpoint").exists()
     failed = finish(start("plica", ["train", "none.npy", "--out", "failed"], 2, folder))
