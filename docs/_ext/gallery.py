@@ -14,9 +14,10 @@ _CALL = "main(*sys.argv[1:])"
 
 
 class PictureArgument:
-    """The arguments of an example: the path of its picture, beside its page."""
+    """The arguments of an example: the path of its picture, beside its page. It gets its own path as well."""
 
     def __call__(self, gallery_conf: Mapping[str, Any], script_vars: Mapping[str, Any]) -> list[str]:  # noqa: ARG002, D102 - by the class
+        script_vars["example_globals"]["__file__"] = script_vars["src_file"]
         return [str(picture_of(script_vars))]
 
     def __repr__(self) -> str:
@@ -36,7 +37,7 @@ def scrape(block: object, block_vars: Mapping[str, Any], gallery_conf: Mapping[s
         return ""
     place = Path(next(block_vars["image_path_iterator"]))
     written.replace(place)
-    return str(figure_rst([str(place)], gallery_conf["src_dir"], alt=_title(block_vars)))
+    return str(figure_rst([str(place)], gallery_conf["src_dir"], fig_titles=_title(block_vars)))
 
 
 def _title(block_vars: Mapping[str, Any]) -> str:
