@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from plica.files.rows.batch import Array
+from plica.files.rows.batch import Array, Labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +32,8 @@ class Group:
     label: Callable[[int], str]
 
 
-class _Labels(Sequence[str]):
-    """The names of some rows, each made when a message needs it."""
+class _Labels(Labels):
+    """The names of the rows of a batch."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -41,13 +41,7 @@ class _Labels(Sequence[str]):
     def __len__(self) -> int:
         return len(self._batch)
 
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [self[number] for number in range(*row.indices(len(self)))]
+    def label(self, row: int) -> str:
         group = self._batch.groups[int(self._batch.group_of[row])]
         return group.label(int(self._batch.rows[row]))
 

@@ -12,15 +12,18 @@ from plica.learn.metrics import bits_per_dimension
 _IN_NOTEBOOK = any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
 
 
-class TrialProgress:
-    """A bar over short trials on stderr, which goes when they have ended; a file or a pipe gets one line.
+class _Bar:
+    """A bar within a block, which a file or a pipe does not get.
 
     Args:
         quiet: Whether to show nothing.
+        settings: Those of tqdm.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet, self._bar = quiet, _bar(quiet, desc="trying settings", unit="trial", leave=False)
+    def __init__(self, *, quiet: bool, **settings: Any) -> None:
+        drawn = sys.stderr.isatty() or _IN_NOTEBOOK
+        self._tells = not quiet and not drawn  # lines in its place
+        self._bar: Any = tqdm(disable=quiet or not drawn, dynamic_ncols=True, smoothing=0.1, **settings)
 
     def __enter__(self) -> Self:
         return self
@@ -30,22 +33,27 @@ class TrialProgress:
     ) -> None:
         self._bar.close()
 
+
+class TrialProgress(_Bar):
+    """A bar over short trials on stderr, which goes when they have ended; a file or a pipe gets one line.
+
+    Args:
+        quiet: Whether to show nothing.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet, desc="trying settings", unit="trial", leave=False)
+
     def on_trial(self, ended: int, trials: int) -> None:
         """Show that `ended` of all trials have ended."""
-        if self._bar.disable and not self._quiet and not ended:
+        if self._tells and not ended:
             print(f"trying {trials} settings", file=sys.stderr, flush=True)
         self._bar.total = trials
         self._bar.update(ended - self._bar.n)
         self._bar.refresh()
 
 
-def _bar(quiet: bool, **settings: Any) -> Any:
-    """A bar, which a file or a pipe does not get."""
-    drawn = sys.stderr.isatty() or _IN_NOTEBOOK
-    return tqdm(disable=quiet or not drawn, dynamic_ncols=True, smoothing=0.1, **settings)
-
-
-class Progress:
+class Progress(_Bar):
     """One bar over all epochs on stderr: epoch, rows a second, and log-likelihoods of the last and best epoch.
 
     A file or a pipe gets a line at the end of each epoch, since a bar would write a line for each change there.
@@ -72,16 +80,7 @@ class Progress:
         self._rows, self._epochs, self._scored = rows, epochs, scored
         self._num_variables = num_variables
         self._best = float("-inf")
-        self._bar = _bar(quiet, total=rows * epochs, desc=f"epoch 0/{epochs}", unit=unit)
-        self._tells = not quiet and self._bar.disable
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._bar.close()
+        super().__init__(quiet=quiet, total=rows * epochs, desc=f"epoch 0/{epochs}", unit=unit)
 
     def on_batch(self, rows: int) -> None:
         """Move on by one batch."""

@@ -48,8 +48,24 @@ class Batch:
         return Batch(lambda: np.repeat(self.cells, number, axis=0), RepeatedLabels(self.labels, number))
 
 
-class RepeatedLabels(Sequence[str]):
-    """Names of rows, each several times; one is made when a message needs it.
+class Labels(Sequence[str], ABC):
+    """The names of rows, each made when a message needs it."""
+
+    @abstractmethod
+    def label(self, row: int) -> str:
+        """The name of one row."""
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        rows = range(len(self))[row]
+        return self.label(rows) if isinstance(rows, int) else [self.label(number) for number in rows]
+
+
+class RepeatedLabels(Labels):
+    """Names of rows, each several times.
 
     Args:
         labels: The names.
@@ -62,14 +78,9 @@ class RepeatedLabels(Sequence[str]):
     def __len__(self) -> int:
         return len(self._labels) * self._number
 
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [self[number] for number in range(*row.indices(len(self)))]
-        return self._labels[range(len(self))[row] // self._number]
+    def label(self, row: int) -> str:
+        """See `Labels.label`."""
+        return self._labels[row // self._number]
 
 
 class RowSource:
