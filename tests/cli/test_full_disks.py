@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+import plica
 from plica.backend.native.loops import link
 from plica.cli import outputs
+from plica.cli.errors import one_line_errors
 from plica.draw.circuit import draw_circuit
 from plica.errors import WriteError
 from plica.files.model import load_model
@@ -146,3 +149,17 @@ def test_one_extreme_cell_is_named(plica: Plica) -> None:
         assert "holes.csv, line 4: the model gives the row a probability of 0" in result.stderr
         assert "column 'b': 1e+30 is least likely there; correct the cell, or leave it empty" in result.stderr
         assert not Path("full.csv").exists()
+
+
+def test_warnings_of_a_command_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    @one_line_errors
+    def command() -> None:
+        for place in (plica.__file__, __file__):
+            print(warnings.formatwarning("a checkpoint\n was not written", UserWarning, place, 1), end="")
+
+    former = warnings.formatwarning
+    command()
+    own, other, *_ = capsys.readouterr().out.splitlines()
+    assert own == "plica: warning: a checkpoint was not written"
+    assert __file__ in other
+    assert warnings.formatwarning is former

@@ -1,12 +1,14 @@
-"""Ends a failed command with one line on stderr and an exit status."""
+"""Ends a failed command with one line on stderr and an exit status; warnings of Plica are one line, too."""
 
 import contextlib
 import functools
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import ParamSpec
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ParamSpec
 
 import click
 
@@ -30,7 +32,7 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
         say_checkpoint(None)
         say_left(None)
         try:
-            with ending_tidily():
+            with ending_tidily(), _one_line_warnings():
                 command(*args, **kwargs)
         except PlicaError as error:
             fail(str(error))
@@ -65,6 +67,23 @@ def fail(message: str) -> None:
     """Print one line and exit."""
     click.echo(f"plica: error: {' '.join(message.split())}", err=True)
     raise SystemExit(BAD_INPUT)
+
+
+@contextlib.contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """A context in which a warning of Plica is a line without the place in the source."""
+    former, package = warnings.formatwarning, str(Path(__file__).parents[1])
+
+    def shown(message: Any, category: type[Warning], filename: str, *more: Any) -> str:
+        if filename.startswith(package):
+            return f"plica: warning: {' '.join(str(message).split())}\n"
+        return former(message, category, filename, *more)
+
+    warnings.formatwarning = shown
+    try:
+        yield
+    finally:
+        warnings.formatwarning = former
 
 
 def _is_memory(error: BaseException) -> bool:
