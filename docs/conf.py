@@ -77,7 +77,7 @@ html_css_files = ["plica.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_domain_indices = False
-html_split_index = True
+html_use_index = False  # tables of modules and the search list all names
 html_theme_options = {
     "navbar_align": "left",
     "navbar_end": ["theme-switcher", "version-switcher"],

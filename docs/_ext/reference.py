@@ -13,10 +13,18 @@ from sphinx.application import Sphinx
 
 FOLDER = "reference"
 _DIRECTIVES = {"classes": "autoclass", "functions": "autofunction"}
+_CONSTANTS = {
+    "plica.numpy.e": "Euler's number, the base of natural logarithms.",
+    "plica.numpy.pi": "The ratio of a circle's circumference to its diameter.",
+    "plica.numpy.inf": "Positive infinity.",
+    "plica.numpy.nan": "Not a number; in rows of data a missing value.",
+    "plica.numpy.newaxis": "A new axis of length 1, in an index: ``x[:, newaxis]``.",
+    "plica.symbolic.parameters.ParameterFactory": "A function that makes a parameter of a shape.",
+}
 _INDEX = """Reference
 =========
 
-The public names by module, the command line, and tables of queries. :ref:`genindex` lists all of them.
+The public names by module, the command line, and tables of queries. The search finds a name, too.
 
 .. toctree::
    :maxdepth: 1
@@ -96,7 +104,8 @@ def _value(module: str, name: str) -> Iterator[str]:
         keys = sorted(getattr(key, "__name__", str(key)) for key in value)
         yield f"   A table with the rows {', '.join(f'``{key}``' for key in keys)}."
     else:
-        yield indent("\n".join(escaped(inspect.getdoc(value).splitlines()[:1] if inspect.getdoc(value) else [])), "   ")
+        text = _CONSTANTS.get(f"{module}.{name}", inspect.getdoc(value) or "")
+        yield indent("\n".join(escaped(text.splitlines()[:1])), "   ")
 
 
 def _shown(examples: list[Shown]) -> Iterator[str]:

@@ -266,15 +266,21 @@ def numbers_of(column: Any) -> Array:
 def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) -> Iterator[Write]:
     schema = pa.schema([(name, arrow_type(kind)) for name, kind in zip(names, types, strict=True)])
     waiting: list[Any] = []
+    rows_waiting = bytes_waiting = 0
 
     def write(rows: Any) -> None:
+        nonlocal rows_waiting, bytes_waiting
         cells = rows.columns if isinstance(rows, pa.RecordBatch) else _columns(rows, len(names))
         columns = [column_of(column, kind) for column, kind in zip(cells, schema.types, strict=True)]
-        waiting.append(pa.RecordBatch.from_arrays(columns, schema=schema))
-        if sum(map(len, waiting)) >= _GROUP_ROWS or sum(batch.nbytes for batch in waiting) >= _GROUP_BYTES:
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        waiting.append(batch)
+        rows_waiting, bytes_waiting = rows_waiting + len(batch), bytes_waiting + batch.nbytes
+        if rows_waiting >= _GROUP_ROWS or bytes_waiting >= _GROUP_BYTES:
             flush()
 
     def flush() -> None:
+        nonlocal rows_waiting, bytes_waiting
+        rows_waiting = bytes_waiting = 0
         writer.write_table(pa.Table.from_batches(waiting, schema=schema))
         waiting.clear()
 
