@@ -60,7 +60,7 @@ class Work(NamedTuple):
         total: How many numbers all groups compute.
         depth: The most sums on a path from an output to an input.
         has_matrices: Whether a sum has several units of an input, so that a matrix product saves exponentials of its
-            terms.
+            terms. Above vectors, whose densities take longer, only sums of several units count.
     """
 
     widest: int
@@ -72,8 +72,12 @@ class Work(NamedTuple):
     def of(folded: FoldedCircuit) -> "Work":
         """The work of a folded circuit."""
         sizes = [group.num_folds * group.representative.num_output_units for group in folded.groups]
+        has_vectors = any(group.kind == "input" and len(group.scope_idx[0]) > 1 for group in folded.groups)
         has_matrices = any(
-            group.kind in ("sum", "fused") and group.representative.num_input_units > 1 for group in folded.groups
+            group.kind in ("sum", "fused")
+            and group.representative.num_input_units > 1
+            and (group.representative.num_output_units > 1 or not has_vectors)
+            for group in folded.groups
         )
         return Work(max(sizes), sum(sizes), folded.depth(), has_matrices)
 

@@ -238,8 +238,12 @@ def predict(
         if categories is not None:
             return tuple(as_array(conditionals.probabilities[:, variable, : len(categories)]).T)
         means = as_array(conditionals.mean[:, variable])
-        values = [as_array(quantile(model.circuit, variable, float(level), given=x)) for level in quantiles]
-        values = [first_whole(model, variable, part) for part in values]
+        levels = tuple(map(float, quantiles))
+        values = (
+            first_whole(model, variable, as_array(quantile(model.circuit, variable, levels, given=x))).T
+            if levels
+            else ()
+        )
     return (_cells(model, variable, means, is_mean=True), *(_cells(model, variable, part) for part in values))
 
 

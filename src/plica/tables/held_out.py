@@ -131,12 +131,10 @@ def _of_column(
     x = torch.from_numpy(holed[hidden]).to(model.circuit.leaves.device)
     try:
         with torch.no_grad():
-            low, high = (
-                first_whole(model, variable, as_array(quantile(model.circuit, variable, level, given=x)))
-                for level in (LOW, HIGH)
-            )
+            ends = as_array(quantile(model.circuit, variable, (LOW, HIGH), given=x))
     except (UnsupportedError, InputError):  # no quantiles, or variances that the dtype does not hold
         return HeldOut(name, len(values), error=error)
+    low, high = first_whole(model, variable, ends).T
     with np.errstate(over="ignore"):
         read = values.astype(means.dtype)  # as the model does: it knows no number between two of its dtype
     return HeldOut(name, len(values), error=error, covered=float(is_covered(read, (low, high)).mean()))

@@ -72,6 +72,29 @@ def test_what_completes_rows_is_found_without_a_look_too(matrices: Any, rows: in
     torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("matrices", [regression_matrix, conditional_factor])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("size", [1, 5, 30])
+@pytest.mark.parametrize("near", [1.0, 0.1, 1e-3])
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_matrices_without_derivatives_are_those_with_them(
+    matrices: Any, dtype: torch.dtype, size: int, near: float, share: float
+) -> None:
+    """By precisions, and by orthogonal matrices where derivatives are needed or a variable nearly depends on others."""
+    generator = torch.Generator().manual_seed(size)
+    factor = torch.randn(FOLDS, UNITS, size, size, generator=generator, dtype=torch.float64).tril(-1) / size**0.5
+    factor = factor + torch.eye(size, dtype=torch.float64)
+    factor[..., -1, -1] *= near
+    factor[:, 1] *= -1.0  # diagonals may be negative
+    missing = torch.rand(FOLDS, 9, size, generator=generator) < share
+    alone = matrices(factor.to(dtype), missing)
+    traced = matrices(factor.to(dtype).requires_grad_(), missing)
+    assert alone.dtype == dtype
+    assert not alone.requires_grad
+    tolerance = 1e-10 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(alone, traced.detach(), rtol=tolerance, atol=tolerance)
+
+
 @pytest.mark.parametrize("with_gradients", [False, True])
 @pytest.mark.parametrize(("share", "most"), [(0.0, 0), (0.4, 2**SIZE * FOLDS)])
 def test_factorizations_are_made_for_patterns_and_not_for_rows(

@@ -71,7 +71,7 @@ def conditional_moments(scores: Tensor, factor: Tensor, missing: Tensor, weights
     patterns = _found(missing.logical_not())
     holes = _Holes.of(factors, patterns)
     forces = holes.forces(known.flatten(0, 1), patterns.of_rows)[..., None]  # (F*B, K, q, 1)
-    inverses = torch.cholesky_inverse(holes.roots) * (holes.is_hole[:, None, :, None] & holes.is_hole[:, None, None])
+    inverses = torch.cholesky_inverse(holes.roots) * holes.is_both[:, None]
     moves = -(inverses[patterns.of_rows] @ forces)[..., 0]
     places = holes.places[patterns.of_rows][:, None].expand_as(moves)
     completed = known.flatten(0, 1).scatter_add(-1, places, moves).reshape(scores.shape)
@@ -92,12 +92,22 @@ def regression_matrix(factor: Tensor, missing: Tensor) -> Tensor:
     Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
     """
 
-    def of_patterns(ordered: _Ordered) -> Tensor:
+    def by_order(ordered: _Ordered) -> Tensor:
         unit = torch.eye(factor.shape[-1], dtype=_WIDE, device=factor.device)
         inverse = torch.linalg.solve_triangular(ordered.roots, unit, upper=False)
         return unit.where(ordered.is_row, ordered.lower.where(ordered.is_column, 0) @ inverse)
 
-    return _by_pattern(of_patterns, factor, missing)
+    def by_holes(holes: _Holes, patterns: _Patterns) -> Tensor:
+        # of missing entries m and known ones k, the precision P says - P_mm^-1 P_mk
+        across = holes.precisions[patterns.folds[:, None], :, holes.places].transpose(1, 2)  # (P, K, q, V)
+        across = across * (holes.is_hole[:, None, :, None] & patterns.known[:, None, None])
+        slopes = torch.cholesky_solve(across, holes.roots)[patterns.of_rows]
+        places = holes.places[patterns.of_rows][:, None, :, None].expand_as(slopes)
+        matrices = torch.diag_embed(missing.logical_not().flatten(0, 1).to(_WIDE))[:, None]
+        matrices = matrices.repeat(1, factor.shape[1], 1, 1)
+        return matrices.scatter_add_(-2, places, slopes.neg_())
+
+    return _by_pattern(by_order, by_holes, factor, missing)
 
 
 def conditional_factor(factor: Tensor, missing: Tensor) -> Tensor:
@@ -106,23 +116,42 @@ def conditional_factor(factor: Tensor, missing: Tensor) -> Tensor:
     Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
     """
 
-    def of_patterns(ordered: _Ordered) -> Tensor:
+    def by_order(ordered: _Ordered) -> Tensor:
         signs = torch.where(ordered.lower.diagonal(0, -2, -1) < 0, -1.0, 1.0).to(_WIDE)
         return (ordered.lower * signs[..., None, :]).where((ordered.is_row | ordered.is_column).logical_not(), 0)
 
-    return _by_pattern(of_patterns, factor, missing)
+    def by_holes(holes: _Holes, patterns: _Patterns) -> Tensor:
+        left = holes.conditional_factors()
+        size, rows = factor.shape[-1], patterns.of_rows
+        cells = (holes.places[:, :, None] * size + holes.places[:, None]).flatten(1)  # of (V, V)
+        matrices = left.new_zeros(len(rows), factor.shape[1], size**2)
+        return matrices.scatter_add_(-1, cells[rows][:, None].expand(-1, factor.shape[1], -1), left.flatten(2)[rows])
+
+    return _by_pattern(by_order, by_holes, factor, missing)
 
 
-def _by_pattern(of_patterns: Callable[[_Ordered], Tensor], factor: Tensor, missing: Tensor) -> Tensor:
+def _by_pattern(
+    by_order: Callable[[_Ordered], Tensor],
+    by_holes: Callable[[_Holes, _Patterns], Tensor],
+    factor: Tensor,
+    missing: Tensor,
+) -> Tensor:
     """Matrices `(F, B, K, V, V)` that depend on which entries of a row are known, its *pattern*.
 
-    The matrices `(P, K, V, V)` of `of_patterns`, one for each pattern, are put back in the order of the variables.
+    Args:
+        by_order: Makes those of patterns, `(P, K, V, V)`; they are put back in the order of the variables.
+        by_holes: Makes those of rows, `(F*B, K, V, V)`, where precisions may be used and no derivatives are needed.
+        factor: Factors of covariances, `(F, K, V, V)`.
+        missing: Which entries of each row are missing, `(F, B, V)`.
     """
     looks = missing.is_cpu and not (is_abstract(factor) or is_abstract(missing))
-    known = missing.logical_not()
+    known, factors = missing.logical_not(), factor.to(_WIDE).tril()
     patterns = _found(known) if looks else _possible(known)
-    ordered = _Ordered.of(factor.to(_WIDE).tril(), patterns, looks)
-    matrices = of_patterns(ordered)
+    if looks and not factors.requires_grad and _is_far_from_singular(factors):
+        matrices = by_holes(_Holes.of(factors, patterns), patterns)
+        return matrices.to(factor.dtype).reshape(*missing.shape[:2], *factor.shape[1:])
+    ordered = _Ordered.of(factors, patterns, looks)
+    matrices = by_order(ordered)
     back = ordered.order.argsort(dim=-1)
     matrices = _at(_at(matrices, back, -2), back, -1).to(factor.dtype)
     return matrices[patterns.of_rows].reshape(*missing.shape[:2], *factor.shape[1:])
@@ -188,12 +217,14 @@ class _Holes(NamedTuple):
         places: The missing variables of each pattern, before known ones that fill the place, `(P, q)`.
         is_hole: Which of these are missing, `(P, q)`.
         precisions: Of all variables, `(F, K, V, V)`.
-        roots: Factors of the blocks, with ones where there is no hole, `(P, K, q, q)`.
+        blocks: Those of missing entries, with ones where there is no hole, `(P, K, q, q)`.
+        roots: Factors of the blocks.
     """
 
     places: Tensor
     is_hole: Tensor
     precisions: Tensor
+    blocks: Tensor
     roots: Tensor
 
     @staticmethod
@@ -207,8 +238,8 @@ class _Holes(NamedTuple):
         blocks = precisions.permute(0, 2, 3, 1)[numbers].permute(0, 3, 1, 2)  # (P, K, q, q)
         both = (is_hole[:, :, None] & is_hole[:, None])[:, None]
         unit = torch.eye(most, dtype=_WIDE)
-        roots = torch.linalg.cholesky(blocks.where(both, unit))
-        return _Holes(places, is_hole, precisions, roots)
+        blocks = blocks.where(both, unit)
+        return _Holes(places, is_hole, precisions, blocks, torch.linalg.cholesky(blocks))
 
     def forces(self, known: Tensor, of_rows: Tensor) -> Tensor:
         """The precision times vectors `(F*B, K, V)`, 0 where entries are missing, at these entries: `(F*B, K, q)`."""
@@ -218,6 +249,23 @@ class _Holes(NamedTuple):
         places = self.places[of_rows][:, None].expand(-1, units, -1)
         forces: Tensor = products.gather(-1, places) * self.is_hole[of_rows][:, None]
         return forces
+
+    def conditional_factors(self) -> Tensor:
+        """Factors of the covariances of missing entries given the others, 0 elsewhere: lower triangles, `(P, K, q, q)`.
+
+        The precision in reverse order is M M'. So the precision is U U' with an upper triangle U, and the covariance
+        is L L' with L the inverse of U'.
+        """
+        reverse = torch.linalg.cholesky(self.blocks.flip(-2, -1))
+        unit = torch.eye(self.places.shape[1], dtype=_WIDE)
+        lower = torch.linalg.solve_triangular(reverse.flip(-2, -1).mT, unit, upper=False)
+        factors: Tensor = lower * self.is_both[:, None]
+        return factors
+
+    @property
+    def is_both(self) -> Tensor:
+        """Which pairs of places are holes, `(P, q, q)`."""
+        return self.is_hole[:, :, None] & self.is_hole[:, None]
 
 
 def _by_precision(wide: Tensor, factors: Tensor, patterns: _Patterns) -> Tensor:
