@@ -18,7 +18,7 @@ from plica.lower import cascade
 from plica.lower.fold.groups import fold_circuit
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, KroneckerLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, KroneckerLayer, MultivariateGaussianLayer, SumLayer
 from plica.symbolic.semirings import Bound
 from plica.symbolic.semirings.scaled import SCALED
 from plica.templates.pgms import hmm
@@ -238,6 +238,14 @@ def test_the_switch_as_it_is() -> None:
     assert calls(compiled, x) == [("scaled", rows)]
     assert calls(compiled, x[1:]) == [("lse-sum", rows - 1)]
     torch.testing.assert_close(compiled(x)[1:], compiled(x[1:]), rtol=1e-5, atol=1e-5)
+
+
+def test_a_mixture_of_vectors_takes_logarithms_alone() -> None:
+    """Its densities take longer than its one sum, and would be computed twice wherever the bound fails."""
+    vectors, mix = MultivariateGaussianLayer([0, 1, 2], 5), SumLayer(5, 1)
+    compiled = TorchCompiler().compile(Circuit([vectors, mix], {vectors: [], mix: [vectors]}, [mix]))
+    rows = -(-cascade.FROM[Bound.OF_ROWS] // 6)
+    assert calls(compiled, torch.zeros(rows, 3)) == [("lse-sum", rows)]
 
 
 def test_only_rows_that_need_it_are_computed_again(always: None) -> None:  # noqa: ARG001
