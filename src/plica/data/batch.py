@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,23 @@ class _Labels(Labels):
         return group.label(int(self._batch.rows[row]))
 
 
+class Space:
+    """Memory for one array after another: an array is valid until the next one is asked for.
+
+    A large buffer that is filled again and again stays where it is, so that the memory of the process does not grow.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(0, np.uint8)
+
+    def array(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array of any contents."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size > len(self._bytes):
+            self._bytes = np.empty(size + size // 8, np.uint8)
+        return self._bytes[:size].view(dtype).reshape(shape)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch(ABC):
     """Some rows of a source.
@@ -78,13 +96,13 @@ class Batch(ABC):
         """The rows from `start` to before `stop`, without a copy."""
 
     @abstractmethod
-    def take(self, rows: Array) -> Self:
-        """Rows by their positions."""
+    def take(self, rows: Array, space: Space | None = None) -> Self:
+        """Rows by their positions; their cells lie in `space`, if it is given and they are numbers."""
 
     @classmethod
     @abstractmethod
-    def joined(cls, batches: Sequence[Self]) -> Self:
-        """Batches of the same columns as one."""
+    def joined(cls, batches: Sequence[Self], space: Space | None = None) -> Self:
+        """Batches of the same columns as one; `take` says more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,12 +136,12 @@ class RowBatch(Batch):
         part = self.data.slice(start, stop - start)
         return RowBatch(self.groups, self.group_of[start:stop], self.rows[start:stop], part)
 
-    def take(self, rows: Array) -> RowBatch:
+    def take(self, rows: Array, space: Space | None = None) -> RowBatch:  # noqa: ARG002 - Arrow allocates
         """See `Batch.take`."""
         return RowBatch(self.groups, self.group_of[rows], self.rows[rows], self.data.take(pa.array(rows)))
 
     @classmethod
-    def joined(cls, batches: Sequence[RowBatch]) -> RowBatch:
+    def joined(cls, batches: Sequence[RowBatch], space: Space | None = None) -> RowBatch:  # noqa: ARG003
         """See `Batch.joined`; dictionaries of columns are joined too."""
         table = pa.Table.from_batches([batch.data for batch in batches]).unify_dictionaries().combine_chunks()
         (data,) = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
@@ -149,14 +167,25 @@ class NumberBatch(Batch):
         """See `Batch.slice`."""
         return NumberBatch(self.groups, self.group_of[start:stop], self.rows[start:stop], self.numbers[start:stop])
 
-    def take(self, rows: Array) -> NumberBatch:
+    def take(self, rows: Array, space: Space | None = None) -> NumberBatch:
         """See `Batch.take`."""
-        return NumberBatch(self.groups, self.group_of[rows], self.rows[rows], self.numbers[rows])
+        numbers = self.numbers
+        if space is None:
+            taken = numbers[rows]
+        else:
+            taken = space.array((len(rows), *numbers.shape[1:]), numbers.dtype)
+            np.take(numbers, rows, axis=0, out=taken, mode="clip")  # by "raise", numpy would allocate the same again
+        return NumberBatch(self.groups, self.group_of[rows], self.rows[rows], taken)
 
     @classmethod
-    def joined(cls, batches: Sequence[NumberBatch]) -> NumberBatch:
+    def joined(cls, batches: Sequence[NumberBatch], space: Space | None = None) -> NumberBatch:
         """See `Batch.joined`."""
-        return NumberBatch(*_places(batches), np.concatenate([batch.numbers for batch in batches]))
+        parts = [batch.numbers for batch in batches]
+        if space is None:
+            return NumberBatch(*_places(batches), np.concatenate(parts))
+        whole = space.array((sum(map(len, parts)), *parts[0].shape[1:]), np.result_type(*parts))
+        np.concatenate(parts, out=whole)
+        return NumberBatch(*_places(batches), whole)
 
 
 def _places(batches: Sequence[Batch]) -> tuple[tuple[Group, ...], Array, Array]:

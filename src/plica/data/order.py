@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from plica.data.batch import Batch, Group, RowBatch
+from plica.data.batch import Batch, Group, RowBatch, Space
 from plica.errors import InputError
 from plica.files.rows.batch import Array
 
@@ -143,23 +143,24 @@ def shuffled(batches: Iterable[AnyBatch], random: np.random.Generator, size: int
     more than a buffer. At most two copies of the buffer exist at once.
     """
     buffer: list[AnyBatch] = []
+    of_whole, of_half = Space(), Space()
     rows = bytes_ = 0
     for batch in batches:
         buffer.append(batch)
         rows, bytes_ = rows + len(batch), bytes_ + batch.nbytes
         del batch  # the buffer alone refers to it, so that joining can release it
         if rows >= 2 * size and (rows >= _BUFFERED_ROWS or bytes_ >= _BUFFERED_BYTES):
-            whole, order, half = _emptied(buffer), random.permutation(rows), rows // 2
+            whole, order, half = _emptied(buffer, of_whole), random.permutation(rows), rows // 2
             yield from _taken(whole, order[:half], size)
-            buffer.append(whole.take(order[half:]))
+            buffer.append(whole.take(order[half:], of_half))
             del whole
             rows, bytes_ = rows - half, bytes_ - bytes_ // 2
     if buffer:
-        yield from _taken(_emptied(buffer), random.permutation(rows), size)
+        yield from _taken(_emptied(buffer, of_whole), random.permutation(rows), size)
 
 
-def _emptied(buffer: list[AnyBatch]) -> AnyBatch:
-    whole = _joined(buffer)
+def _emptied(buffer: list[AnyBatch], space: Space) -> AnyBatch:
+    whole = _joined(buffer, space)
     buffer.clear()
     return whole
 
@@ -187,5 +188,5 @@ def rebatched(batches: Iterable[AnyBatch], size: int) -> Generator[AnyBatch, Non
         yield _joined(waiting)
 
 
-def _joined(batches: Sequence[AnyBatch]) -> AnyBatch:
-    return batches[0] if len(batches) == 1 else type(batches[0]).joined(batches)
+def _joined(batches: Sequence[AnyBatch], space: Space | None = None) -> AnyBatch:
+    return batches[0] if len(batches) == 1 else type(batches[0]).joined(batches, space)
