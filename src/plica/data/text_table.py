@@ -3,7 +3,7 @@ r"""Texts of cells (`.csv`, `.tsv`), read by Arrow; what Arrow lets pass and wha
 Arrow reads quotes that do not end, text after a closing quote, and skips empty lines. So the bytes are looked at on
 their way: where they may have such a fault, the csv library of Python goes through the file once, and decides.
 
->>> check_text("pets.csv", lambda: io.BytesIO(b'a,b\n1,2\n\n3,4\n'), ",", 2)
+>>> check_text("pets.csv", lambda: io.BytesIO(b'a,b\n1,2\n\n3,4\n'), ",", 2, 100)
 Traceback (most recent call last):
 plica.errors.FileFormatError: pets.csv, line 3: the line is empty; remove it
 """
@@ -31,6 +31,7 @@ from plica.files.tables import delimiter_of, is_header, no_cells, not_utf8
 _HEAD = 1 << 16  # bytes of a text by which its delimiter and its names are found
 _BLOCK = 1 << 20  # bytes that are read at once
 _LINES = 16  # lines that a block has at least
+_LONGEST = 1 << 24  # bytes of a first line
 
 OpenBytes = Callable[[], Any]  # opens a file of bytes
 
@@ -55,7 +56,7 @@ class TextTable(TableFile):
         self.delimiter = options.delimiter or ("\t" if ".tsv" in Path(path).suffixes else delimiter_of(head))
         lines = csv.reader(io.StringIO(head, newline=""), delimiter=self.delimiter)
         try:
-            first = next((row for row in lines if row), None)
+            empty, first = next(((number, row) for number, row in enumerate(lines) if row), (0, None))
         except csv.Error as error:
             raise no_cells(f"{name}, line {lines.line_num}", error) from error
         if first is None:
@@ -64,6 +65,7 @@ class TextTable(TableFile):
         names = first if self.has_names else [str(position) for position in range(len(first))]
         _check_names(f"{name}, line {lines.line_num}", [cell.strip() for cell in names])
         self.schema = pa.schema([(cell, pa.string()) for cell in names])
+        self._blank = empty if self.has_names and len(names) == 1 else 0  # lines before the names, which are no rows
         self.read_types = tuple(self.schema.types)
         self.sizes = (None,)
         self._block = max(_BLOCK, _LINES * len(head) // max(1, head.count("\n")))
@@ -72,8 +74,10 @@ class TextTable(TableFile):
         """The beginning of the text, with a whole line at least."""
         with self._open() as file:
             head = file.read(_HEAD)
-            while b"\n" not in head and b"\r" not in head[:-1] and (more := file.read(_HEAD)):
+            while b"\n" not in head and b"\r" not in head[:-1] and (more := file.read(len(head) or _HEAD)):
                 head += more
+                if len(head) > _LONGEST:
+                    raise _too_long(f"{self._name}, line 1", _LONGEST)
         try:
             return codecs.getincrementaldecoder("utf-8-sig")().decode(head)
         except UnicodeDecodeError as error:
@@ -87,7 +91,11 @@ class TextTable(TableFile):
             FileFormatError: A line is no line of cells of this file.
         """
         names, width = [self.schema.names[position] for position in columns], len(self.schema)
-        options = pa.csv.ReadOptions(column_names=None if self.has_names else self.schema.names, block_size=self._block)
+        options = pa.csv.ReadOptions(
+            column_names=None if self.has_names else self.schema.names,
+            skip_rows=self._blank,
+            block_size=self._block + 2,  # see `_Watched.read`
+        )
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=width > 1)
         convert = pa.csv.ConvertOptions(
             column_types=self.schema,
@@ -112,21 +120,21 @@ class TextTable(TableFile):
                 self._check()
 
     def _check(self) -> None:
-        check_text(self._name, self._open, self.delimiter or ",", len(self.schema))
+        check_text(self._name, self._open, self.delimiter or ",", len(self.schema), self._block)
 
     def place(self, row: int, group: int) -> str:  # noqa: ARG002 - there is one
         """The number of the line where a row ends, for which the text is read up to there."""
         with self._open() as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             lines = csv.reader(text, delimiter=self.delimiter or ",")
             rows = (lines.line_num for cells in lines if cells or len(self.schema) == 1)
-            number = next(islice(rows, row + self.has_names, None), None)
+            number = next(islice(rows, row + self._blank + self.has_names, None), None)
         return f"row {row}" if number is None else f"line {number}"
 
     def close(self) -> None:
         """See `TableFile.close`."""
 
 
-def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int) -> None:
+def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int, longest: int) -> None:
     """Raise for the first line of a text that is no line of cells.
 
     Args:
@@ -134,16 +142,28 @@ def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int) -> 
         open_bytes: Opens it.
         delimiter: Its delimiter.
         width: The number of its columns.
+        longest: The most bytes of a row.
 
     Raises:
         FileFormatError: A line has another number of cells, is empty and not at the end, has a quote that does not end
-            or a cell that is too long, or is not in UTF-8.
+            or a cell that is too long, is too long itself, or is not in UTF-8.
     """
+    size = 0
+
+    def pieces() -> Iterator[str]:
+        nonlocal size
+        while piece := text.readline(longest + 1):
+            size += len(piece.encode())
+            if size > longest:
+                raise _too_long(f"{name}, line {lines.line_num + 1}", longest)
+            yield piece
+
     try:
         with open_bytes() as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            lines, first, empty = csv.reader(text, strict=True, delimiter=delimiter), 0, 0
+            lines, first, empty = csv.reader(pieces(), strict=True, delimiter=delimiter), 0, 0
             try:
                 for row in lines:
+                    size = 0
                     if not row:
                         empty = empty or lines.line_num
                         continue
@@ -160,6 +180,13 @@ def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int) -> 
     except UnicodeDecodeError as error:
         with open_bytes() as file:
             raise not_utf8(name, io.BufferedReader(file)) from error
+
+
+def _too_long(where: str, longest: int) -> FileFormatError:
+    return FileFormatError(
+        f"{where}: a row has more than {longest:,} bytes, the most that are read; look for a quote that is not closed, "
+        "or write the rows as .parquet"
+    )
 
 
 class _Watched:
@@ -180,15 +207,23 @@ class _Watched:
         self._file, self._width = file, width
         self._around = np.zeros(256, dtype=bool)
         self._around[[ord(delimiter), *b'\r\n"']] = True  # what stands before and after quotes
-        self._last, self._quotes, self._is_empty, self.is_suspect = b"\n", 0, False, False
+        self._next, self._last = b"", b"\n"
+        self._quotes, self._is_empty, self.is_suspect = 0, False, False
 
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        part: bytes = self._file.read(size)
-        if not part:
-            self.is_suspect |= self._quotes % 2 == 1
-        elif not self.is_suspect:
+    def read(self, size: int) -> bytes:
+        """The next bytes, so that Arrow reads them right.
+
+        A last line that does not end is ended, since Arrow finds no names in a single one. CR and LF are not parted,
+        since Arrow takes an LF away that begins a block, also within quotes.
+        """
+        part: bytes = self._next + self._file.read(size - 2)
+        self._next = self._file.read(1)
+        if (part[-1:], self._next) == (b"\r", b"\n") or (part[-1:] not in b"\r\n" and not self._next):
+            part, self._next = part + b"\n", b""
+        if part:
             self._look(part)
+        else:
+            self.is_suspect |= self._quotes % 2 == 1
         return part
 
     def close(self) -> None:
@@ -200,11 +235,13 @@ class _Watched:
 
     def _look(self, part: bytes) -> None:
         seen = self._last + part
-        self._quotes += part.count(b'"')
-        if b'"' in seen:
+        if not self.is_suspect and b'"' in seen:
             letters = np.frombuffer(seen, np.uint8)
             at = np.flatnonzero(letters[1:-1] == ord('"')) + 1
-            self.is_suspect = bool((~self._around[letters[at - 1]] & ~self._around[letters[at + 1]]).any())
+            first = self._quotes % 2  # every other quote begins a cell or the second half of a doubled quote
+            begin, end = at[first::2] - 1, at[1 - first :: 2] + 1
+            self.is_suspect = not (self._around[letters[begin]].all() and self._around[letters[end]].all())
+            self._quotes += len(at)
         if self._width > 1:
             if not self._is_empty:
                 ends = [end for end in map(seen.find, (b"\n\n", b"\n\r\n", b"\r\r")) if end >= 0]

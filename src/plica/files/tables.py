@@ -21,6 +21,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -371,7 +372,7 @@ def delimiter_of(head: str) -> str:
 
     The last line may have fewer, since the text is cut there. Without any such delimiter it is a comma.
     """
-    lines = head[:_MAX_LETTERS].splitlines(keepends=True)[:_MAX_LINES]
+    lines = list(islice(io.StringIO(head[:_MAX_LETTERS], newline=""), _MAX_LINES))
     try:
         widths = {
             delimiter: [len(row) for row in csv.reader(lines, delimiter=delimiter) if row] for delimiter in _DELIMITERS
