@@ -95,6 +95,7 @@ class TextTable(TableFile):
             column_names=None if self.has_names else self.schema.names,
             skip_rows=self._blank,
             block_size=self._block + 2,  # see `_Watched.read`
+            use_threads=False,  # else a process that stops reading early may hang at its end (apache/arrow#50482)
         )
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=width > 1)
         convert = pa.csv.ConvertOptions(
