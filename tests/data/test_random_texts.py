@@ -13,22 +13,7 @@ from plica.errors import FileFormatError, PlicaError
 
 _CELLS = (
     *("", "", " ", "1", "-0", "1.0", "+1", " 1", "1e400", "1_000", "0x10", "nan", "inf", "true", "No", "2026-01-31"),
-    *(
-        "cat",
-        " dog ",
-        "\u2603",
-        "\U0001f408",
-        "e\u0301",
-        "\u00a0",
-        "\u2028",
-        "\x85",
-        "\x0b",
-        "\x1c",
-        "\x00",
-        "'",
-        "\\",
-        "#",
-    ),
+    *("cat", " dog ", "\u2603", "\U0001f408", "e\u0301", "\u00a0", "\u2028", "\x85", "\x0b", "\x1c", "\x00", "'", "\\", "#"),
     *('say "a, b"', '"', '""', 'a"b', '" ', ' "x"', "two\nlines", "a\rb", "c\r\nd", "\n", "\r", ",", ";", "a;b", "\t|"),
 )
 _FAULTS = ('"', '""', '"x', 'x"', '"x"y', "\n", "\n\n", "\r", "\r\n\r\n", ",", "\xff", '\n"', '"\n', "  \n", "\ufeff")
@@ -89,7 +74,6 @@ def check_text_of_cells(path: Path, content: bytes, size: int) -> bool:
 
 def main(n, block):
     import collections, tempfile, traceback, sys
-
     text_table._BLOCK = block
     text_table._LINES = 1 if block < 1000 else 16
     path = Path(tempfile.mkdtemp()) / "a.csv"
@@ -105,8 +89,6 @@ def main(n, block):
                 print(seed, repr(content[:150]), type(e).__name__, str(e)[:300])
     print(c)
 
-
 if __name__ == "__main__":
     import sys
-
     main(int(sys.argv[1]), int(sys.argv[2]))

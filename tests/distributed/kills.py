@@ -1,8 +1,8 @@
 """Kills at random moments, and whether each run ends as one that nobody disturbed: `python -m tests.distributed.kills`.
 
 Each run of two processes is disturbed once, in one of four ways: SIGKILL of a process, SIGTERM of a process, SIGKILL of
-all, SIGTERM of `torchrun`. After the last two, the command is given again. Of each run a line says how it was disturbed,
-when, how many epochs were learned again, and whether its report and model are those of the undisturbed run.
+all, SIGTERM of `torchrun`. After the last two, the command is given again. A line for each run says how and when it was
+disturbed, how many epochs were learned again, and whether its report and model are those of the undisturbed run.
 """
 
 import argparse
