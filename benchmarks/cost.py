@@ -1,13 +1,16 @@
 """`python -m benchmarks.cost`: a model of what an epoch costs on many machines, checked on two processes.
 
-A step of P processes on B rows takes `fixed + B / P * row`, and its sum of n bytes takes `2 (P - 1) latency` and
-`2 (P - 1) / P * n / bandwidth`, as a ring does (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms").
-Adam adds its gradients up in each step, full EM its expected counts once in an epoch. `fixed` and `row` come from one
-process at two sizes of a batch, `latency` and `bandwidth` from sums of two processes. Training by two processes is
-measured beside what the model says.
+A step of P processes on B rows takes what one process takes for B / P rows, interpolated between measured numbers of
+rows. Its sum of n bytes takes `2 (P - 1) latency` and `2 (P - 1) / P * n / bandwidth`, as a ring does (Patarasuk and
+Yuan 2009, "Bandwidth optimal all-reduce algorithms"). Adam adds its gradients up in each step, full EM its expected
+counts once in an epoch. Latency and bandwidth come from sums of two processes. Two processes of one machine share its
+memory: two that know nothing of each other say how much slower a step is beside another one. Training by two processes
+is measured beside what the model says, which knows nothing of it.
 
->>> cost = Cost(fixed=0.01, row=1e-5, latency=1e-4, bandwidth=1e9)
->>> [round(sum(cost.epoch(100_000, 1_000, 4_000_000, size).values()), 3) for size in (1, 2, 4)]
+>>> cost = Cost((100, 1_000, 4_000), (0.011, 0.02, 0.05), latency=1e-4, bandwidth=1e9)
+>>> [round(cost.step(rows), 6) for rows in (0, 100, 500, 1_000, 5_000)]
+[0.01, 0.011, 0.015, 0.02, 0.06]
+>>> [round(sum(cost.epoch(100_000, 1_000, 4_000_000, size).values()), 2) for size in (1, 2, 4)]
 [2.0, 1.92, 1.91]
 >>> cost.epoch(100_000, 1_000, 4_000_000, 2, sums=1)["network"] < cost.epoch(100_000, 1_000, 4_000_000, 2)["network"]
 True
@@ -20,13 +23,15 @@ import json
 import os
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from benchmarks.machine import facts
 from benchmarks.ranks import rate, started
 
-_BATCHES = (1_000, 4_000)
+_BATCHES = (1_000, 4_000)  # of two processes together
+_SIZES = (250, 500, 1_000, 2_000, 4_000)  # of one
 _BYTES = (4_000, 16_000_000)
 _MACHINES = (1, 8, 64)
 _NETWORK = {"latency": 5e-5, "bandwidth": 1.25e9}  # ten gigabits
@@ -37,16 +42,25 @@ class Cost:
     """What training costs.
 
     Args:
-        fixed: Seconds of a step, whatever its rows.
-        row: Seconds of a row on one core.
+        sizes: Numbers of rows, ascending.
+        seconds: Of a step of one process on so many rows.
         latency: Seconds of a message.
         bandwidth: Bytes in a second between two processes.
+        beside: How many times the seconds of a step are those of one beside which another process computes.
     """
 
-    fixed: float
-    row: float
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
     latency: float
     bandwidth: float
+    beside: float = 1.0
+
+    def step(self, rows: float) -> float:
+        """Seconds of a step of one process; beyond the sizes the line goes on."""
+        last = len(self.sizes) - 2
+        at = next((place for place in range(last) if rows < self.sizes[place + 1]), last)
+        (low, high), (first, second) = self.sizes[at : at + 2], self.seconds[at : at + 2]
+        return self.beside * max(0.0, first + (rows - low) * (second - first) / (high - low))
 
     def epoch(self, rows: int, batch: int, size: int, processes: int, *, sums: int | None = None) -> dict[str, float]:
         """Seconds of an epoch, by where they go.
@@ -60,11 +74,7 @@ class Cost:
         """
         steps = rows / batch
         message = 2 * (processes - 1) * (self.latency + size / processes / self.bandwidth)
-        return {
-            "rows": rows / processes * self.row,
-            "steps": steps * self.fixed,
-            "network": (steps if sums is None else sums) * message,
-        }
+        return {"steps": steps * self.step(batch / processes), "network": (steps if sums is None else sums) * message}
 
 
 def worker(size: int) -> None:
@@ -92,17 +102,20 @@ def fitted(learner: str, rounds: int, messages: tuple[float, float]) -> tuple[Co
     def words(batch: int) -> list[str]:
         return ["--learner", learner, "--batch", str(batch)]
 
-    measured = {
-        (processes, batch): statistics.median(rate(processes, words(batch)) for _ in range(rounds))
-        for batch in _BATCHES
-        for processes in (1, 2)
-    }
-    low, high = (batch / measured[1, batch] for batch in _BATCHES)
-    row = (high - low) / (_BATCHES[1] - _BATCHES[0])
+    def median(processes: int, batch: int) -> float:
+        return statistics.median(rate(processes, words(batch)) for _ in range(rounds))
+
+    def slowed(batch: int) -> float:
+        with ThreadPoolExecutor(2) as pool:
+            both = list(pool.map(lambda _: rate(1, words(batch)), range(2)))
+        return 2 * one[batch] / sum(both)
+
+    one = {batch: median(1, batch) for batch in _SIZES}
+    beside = statistics.median(slowed(batch // 2) for batch in _BATCHES for _ in range(rounds))
     latency = messages[0] / 2
     bandwidth = (_BYTES[1] - _BYTES[0]) / (messages[1] - messages[0])
-    cost = Cost(low - row * _BATCHES[0], row, latency, bandwidth)
-    return cost, {f"{batch} rows": {"one": measured[1, batch], "two": measured[2, batch]} for batch in _BATCHES}
+    cost = Cost(_SIZES, tuple(batch / one[batch] for batch in _SIZES), latency, bandwidth, beside)
+    return cost, {f"{batch} rows": {"one": one[batch], "two": median(2, batch)} for batch in _BATCHES}
 
 
 def message_bytes(learner: str) -> int:
@@ -138,7 +151,7 @@ def main() -> None:
         for batch, found in zip(_BATCHES, measured.values(), strict=True):
             seconds = cost.epoch(20_000, batch, size, 2, sums=sums)
             found["two by the model"] = 20_000 / sum(seconds.values())
-        far = Cost(cost.fixed, cost.row, **_NETWORK)
+        far = replace(cost, beside=1.0, **_NETWORK)
         report[learner] = {
             "cost": asdict(cost),
             "bytes of a sum": size,
