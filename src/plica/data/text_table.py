@@ -1,9 +1,9 @@
 r"""Texts of cells (`.csv`, `.tsv`), read by Arrow; what Arrow lets pass and what it refuses is explained by lines.
 
 Arrow reads quotes that do not end, text after a closing quote, and skips empty lines. So the bytes are looked at on
-their way: where they may have such a fault, the csv library of Python goes through the file once, and decides.
+their way: from where they may have such a fault, the csv library of Python reads the rows, and decides.
 
->>> check_text("pets.csv", lambda: io.BytesIO(b'a,b\n1,2\n\n3,4\n'), ",", 2, 100)
+>>> list(rows_of_text("pets.csv", lambda: io.BytesIO(b'a,b\n1,2\n\n3,4\n'), ",", 2))
 Traceback (most recent call last):
 plica.errors.FileFormatError: pets.csv, line 3: the line is empty; remove it
 """
@@ -31,7 +31,7 @@ from plica.files.tables import delimiter_of, is_header, no_cells, not_utf8
 _HEAD = 1 << 16  # bytes of a text by which its delimiter and its names are found
 _BLOCK = 1 << 20  # bytes that are read at once
 _LINES = 16  # lines that a block has at least
-_LONGEST = 1 << 24  # bytes of a first line
+_LONGEST = 1 << 24  # bytes of a row
 
 OpenBytes = Callable[[], Any]  # opens a file of bytes
 
@@ -77,7 +77,7 @@ class TextTable(TableFile):
             while b"\n" not in head and b"\r" not in head[:-1] and (more := file.read(len(head) or _HEAD)):
                 head += more
                 if len(head) > _LONGEST:
-                    raise _too_long(f"{self._name}, line 1", _LONGEST)
+                    raise _too_long(f"{self._name}, line 1")
         try:
             return codecs.getincrementaldecoder("utf-8-sig")().decode(head)
         except UnicodeDecodeError as error:
@@ -90,38 +90,48 @@ class TextTable(TableFile):
         Raises:
             FileFormatError: A line is no line of cells of this file.
         """
-        names, width = [self.schema.names[position] for position in columns], len(self.schema)
-        options = pa.csv.ReadOptions(
-            column_names=None if self.has_names else self.schema.names,
-            skip_rows=self._blank,
-            block_size=self._block + 2,  # see `_Watched.read`
-            use_threads=False,  # else a process that stops reading early may hang at its end (apache/arrow#50482)
-        )
-        parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=width > 1)
+        rows = 0
+        try:
+            for batch in self._by_arrow(columns):
+                rows += batch.num_rows
+                yield from sliced(batch, size)
+            return
+        except (_UnclearError, pa.ArrowInvalid, pa.ArrowKeyError):
+            pass
+        cells = rows_of_text(self._name, self._open, self.delimiter or ",", len(self.schema))
+        cells = islice(cells, self._blank + self.has_names + rows, None)
+        schema = pa.schema([self.schema.field(position) for position in columns])
+        while some := list(islice(cells, size)):
+            arrays = [pa.array([row[position] or None for row in some], pa.string()) for position in columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _by_arrow(self, columns: Sequence[int]) -> Iterator[Any]:
+        """The rows by Arrow, which gets whole rows: it would start a thread to read a file, and not wait for it.
+
+        Raises:
+            _UnclearError: The csv library is to decide about the rows that are not there yet.
+        """
+        delimiter, width = self.delimiter or ",", len(self.schema)
+        parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=width > 1)
         convert = pa.csv.ConvertOptions(
             column_types=self.schema,
-            include_columns=names,
+            include_columns=[self.schema.names[position] for position in columns],
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
         )
+        names, blank = None if self.has_names else self.schema.names, self._blank
         with self._open() as file:
-            watched, is_checked = _Watched(file, self.delimiter or ",", width), False
-            try:
-                with pa.csv.open_csv(watched, options, parse, convert) as reader:
-                    for batch in reader:
-                        if not is_checked and (watched.is_suspect or _has_long_cell(batch)):
-                            self._check()
-                            is_checked = True
-                        yield from sliced(batch, size)
-            except (pa.ArrowInvalid, pa.ArrowKeyError):
-                self._check()
-                raise
-            if watched.is_suspect and not is_checked:
-                self._check()
-
-    def _check(self) -> None:
-        check_text(self._name, self._open, self.delimiter or ",", len(self.schema), self._block)
+            for lines in _whole_rows(file, self._block, delimiter, width):
+                options = pa.csv.ReadOptions(
+                    use_threads=False, block_size=len(lines), column_names=names, skip_rows=blank
+                )
+                table = pa.csv.read_csv(pa.BufferReader(lines), options, parse, convert)
+                names, blank = self.schema.names, 0
+                for batch in table.to_batches():
+                    if _has_long_cell(batch):
+                        raise _UnclearError
+                    yield batch
 
     def place(self, row: int, group: int) -> str:  # noqa: ARG002 - there is one
         """The number of the line where a row ends, for which the text is read up to there."""
@@ -135,15 +145,14 @@ class TextTable(TableFile):
         """See `TableFile.close`."""
 
 
-def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int, longest: int) -> None:
-    """Raise for the first line of a text that is no line of cells.
+def rows_of_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int) -> Iterator[list[str]]:
+    """The rows of a text by the csv library, which raises for the first line that is no line of cells.
 
     Args:
         name: The name of the text in messages.
         open_bytes: Opens it.
         delimiter: Its delimiter.
-        width: The number of its columns.
-        longest: The most bytes of a row.
+        width: The number of its columns; an empty line of a single column is a missing cell.
 
     Raises:
         FileFormatError: A line has another number of cells, is empty and not at the end, has a quote that does not end
@@ -153,10 +162,10 @@ def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int, lon
 
     def pieces() -> Iterator[str]:
         nonlocal size
-        while piece := text.readline(longest + 1):
+        while piece := text.readline(_LONGEST + 1):
             size += len(piece.encode())
-            if size > longest:
-                raise _too_long(f"{name}, line {lines.line_num + 1}", longest)
+            if size > _LONGEST:
+                raise _too_long(f"{name}, line {lines.line_num + 1}")
             yield piece
 
     try:
@@ -167,6 +176,8 @@ def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int, lon
                     size = 0
                     if not row:
                         empty = empty or lines.line_num
+                        if width == 1:
+                            yield [""]
                         continue
                     if empty and width > 1:
                         raise FileFormatError(f"{name}, line {empty}: the line is empty; remove it")
@@ -176,6 +187,7 @@ def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int, lon
                             f"{name}, line {lines.line_num}: found {len(row)} columns, expected {width} as in line "
                             f"{first}; quote cells that hold {delimiter!r}, or give another --delimiter"
                         )
+                    yield row
             except csv.Error as error:
                 raise no_cells(f"{name}, line {lines.line_num}", error) from error
     except UnicodeDecodeError as error:
@@ -183,72 +195,69 @@ def check_text(name: str, open_bytes: OpenBytes, delimiter: str, width: int, lon
             raise not_utf8(name, io.BufferedReader(file)) from error
 
 
-def _too_long(where: str, longest: int) -> FileFormatError:
+def _too_long(where: str) -> FileFormatError:
     return FileFormatError(
-        f"{where}: a row has more than {longest:,} bytes, the most that are read; look for a quote that is not closed, "
-        "or write the rows as .parquet"
+        f"{where}: a row has more than {_LONGEST:,} bytes, the most that are read; look for a quote that is not "
+        "closed, or write the rows as .parquet"
     )
 
 
-class _Watched:
-    """A file of bytes that notes, while it is read, whether a line may be faulty where Arrow reads on.
+class _UnclearError(Exception):
+    """Whether the next lines are lines of cells is not clear."""
 
-    Args:
-        file: The file.
-        delimiter: The delimiter of its cells.
-        width: The number of its columns; an empty line of a single column is a missing cell.
 
-    Attributes:
-        is_suspect: Whether a quote stands within a cell or does not end, or a line is empty that is not at the end.
+def _whole_rows(file: Any, size: int, delimiter: str, width: int) -> Iterator[bytes]:
+    """A text in pieces of about `size` bytes, each of whole rows.
+
+    Raises:
+        _UnclearError: A row is too long, a quote stands within a cell or does not end, or a line is empty that is not at
+            the end of the text.
     """
+    around = np.zeros(256, dtype=bool)
+    around[[ord(delimiter), *b'\r\n"']] = True  # what stands before and after quotes
+    is_first, lines, part = True, b"", file.read(size)
+    while part:
+        lines, part = lines + part, file.read(size)
+        if not part:
+            lines = lines.rstrip(b"\r\n") if width > 1 else lines
+            lines += b"\n" if lines and lines[-1:] not in b"\r\n" else b""
+        end = _end_of_rows(lines, around, is_last=not part)
+        whole, lines = lines[:end], lines[end:]
+        if width > 1 and any(pair in b"\n" + whole for pair in (b"\n\n", b"\n\r", b"\r\r")):
+            raise _UnclearError
+        if not is_first and whole.startswith(codecs.BOM_UTF8):  # which Arrow takes away
+            raise _UnclearError
+        if whole:
+            yield whole
+            is_first = False
+        if len(lines) > _LONGEST:
+            raise _UnclearError
+    if lines:
+        raise _UnclearError
 
-    closed = False
 
-    def __init__(self, file: Any, delimiter: str, width: int) -> None:
-        self._file, self._width = file, width
-        self._around = np.zeros(256, dtype=bool)
-        self._around[[ord(delimiter), *b'\r\n"']] = True  # what stands before and after quotes
-        self._next, self._last = b"", b"\n"
-        self._quotes, self._is_empty, self.is_suspect = 0, False, False
+def _end_of_rows(lines: bytes, around: Any, *, is_last: bool) -> int:
+    """The position behind the last row that ends in some lines, which are the last of the text or not.
 
-    def read(self, size: int) -> bytes:
-        """The next bytes, so that Arrow reads them right.
-
-        A last line that does not end is ended, since Arrow finds no names in a single one. CR and LF are not parted,
-        since Arrow takes an LF away that begins a block, also within quotes.
-        """
-        part: bytes = self._next + self._file.read(size - 2)
-        self._next = self._file.read(1)
-        if (part[-1:], self._next) == (b"\r", b"\n") or (part[-1:] not in b"\r\n" and not self._next):
-            part, self._next = part + b"\n", b""
-        if part:
-            self._look(part)
-        else:
-            self.is_suspect |= self._quotes % 2 == 1
-        return part
-
-    def close(self) -> None:
-        """Leave the file open for who opened it."""
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def _look(self, part: bytes) -> None:
-        seen = self._last + part
-        if not self.is_suspect and b'"' in seen:
-            letters = np.frombuffer(seen, np.uint8)
-            at = np.flatnonzero(letters[1:-1] == ord('"')) + 1
-            first = self._quotes % 2  # every other quote begins a cell or the second half of a doubled quote
-            begin, end = at[first::2] - 1, at[1 - first :: 2] + 1
-            self.is_suspect = not (self._around[letters[begin]].all() and self._around[letters[end]].all())
-            self._quotes += len(at)
-        if self._width > 1:
-            if not self._is_empty:
-                ends = [end for end in map(seen.find, (b"\n\n", b"\n\r\n", b"\r\r")) if end >= 0]
-                self._is_empty, part = bool(ends), seen[min(ends, default=0) :]
-            self.is_suspect |= self._is_empty and bool(part.strip(b"\r\n"))
-        self._last = seen[-2:]
+    Raises:
+        _UnclearError: A quote stands within a cell.
+    """
+    size = len(lines)
+    if b'"' not in lines:
+        return size if is_last else lines.rfind(b"\n") + 1 or lines.rfind(b"\r", 0, -1) + 1
+    letters = np.frombuffer(b"\n" + lines + b"\n", np.uint8)
+    quotes = np.flatnonzero(letters == ord('"'))
+    # Every other quote begins a cell or the second half of a doubled quote.
+    if not (around[letters[quotes[::2] - 1]].all() and around[letters[quotes[1::2] + 1]].all()):
+        raise _UnclearError
+    if is_last:
+        return 0 if len(quotes) % 2 else size
+    for end, stop in ((b"\n", size + 1), (b"\r", size)):  # a CR at the end may have its LF in the next part
+        ends = np.flatnonzero(letters[1:stop] == ord(end)) + 1
+        ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+        if len(ends):
+            return int(ends[-1])
+    return 0
 
 
 def _has_long_cell(batch: Any) -> bool:
