@@ -34,7 +34,7 @@ _BATCHES = (1_000, 4_000)  # of two processes together
 _SIZES = (250, 500, 1_000, 2_000, 4_000)  # of one
 _BYTES = (4_000, 16_000_000)
 _MACHINES = (1, 8, 64)
-_NETWORK = {"latency": 5e-5, "bandwidth": 1.25e9}  # ten gigabits
+_LATENCY, _BANDWIDTH = 5e-5, 1.25e9  # of ten gigabits
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def main() -> None:
         for batch, found in zip(_BATCHES, measured.values(), strict=True):
             seconds = cost.epoch(20_000, batch, size, 2, sums=sums)
             found["two by the model"] = 20_000 / sum(seconds.values())
-        far = replace(cost, beside=1.0, **_NETWORK)
+        far = replace(cost, beside=1.0, latency=_LATENCY, bandwidth=_BANDWIDTH)
         report[learner] = {
             "cost": asdict(cost),
             "bytes of a sum": size,

@@ -50,12 +50,13 @@ def step(args: argparse.Namespace) -> None:
         made, drawn = time.perf_counter() - begin, peak_memory_mib("cpu")
 
         def descend(leaf: torch.Tensor) -> None:
+            assert leaf.grad is not None
             with torch.no_grad():
                 leaf.add_(leaf.grad, alpha=-args.rate)
             leaf.grad = None
 
         for leaf in circuit.parameters():
-            leaf.register_post_accumulate_grad_hook(descend)
+            leaf.register_post_accumulate_grad_hook(descend)  # type: ignore[no-untyped-call]
         rows = torch.randint(0, 2, (_ROWS, args.steps), generator=torch.Generator().manual_seed(ranks.rank))
         losses, seconds = [], []
         for _ in range(args.updates):

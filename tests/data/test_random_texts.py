@@ -34,7 +34,7 @@ def random_text(rng: random.Random) -> bytes:
     for _ in range(rng.choice([0, 1, 2, 5, 40])):
         rows.append([rng.choice(cells) * rng.choice([1, 1, 1, 1, 1, 30]) for _ in range(width)])
     file = io.StringIO(newline="")
-    csv.writer(file, delimiter=delimiter, lineterminator=ending, quoting=quoting).writerows(rows)
+    csv.writer(file, delimiter=delimiter, lineterminator=ending, quoting=quoting).writerows(rows)  # type: ignore[arg-type]
     text = file.getvalue()
     if rng.random() < 0.3:
         text = text[: -len(ending)]

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 import click
 
@@ -74,10 +74,12 @@ def _one_line_warnings() -> Iterator[None]:
     """A context in which a warning of Plica is a line without the place in the source."""
     former, package = warnings.formatwarning, str(Path(__file__).parents[1])
 
-    def shown(message: Any, category: type[Warning], filename: str, *more: Any) -> str:
+    def shown(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
         if filename.startswith(package):
             return f"plica: warning: {' '.join(str(message).split())}\n"
-        return former(message, category, filename, *more)
+        return former(message, category, filename, lineno, line)
 
     warnings.formatwarning = shown
     try:

@@ -61,7 +61,8 @@ class Space:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size > len(self._bytes):
             self._bytes = np.empty(size + size // 8, np.uint8)
-        return self._bytes[:size].view(dtype).reshape(shape)
+        array: Array = self._bytes[:size].view(dtype).reshape(shape)
+        return array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

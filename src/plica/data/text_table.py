@@ -210,8 +210,8 @@ def _whole_rows(file: Any, size: int, delimiter: str, width: int) -> Iterator[by
     """A text in pieces of about `size` bytes, each of whole rows.
 
     Raises:
-        _UnclearError: A row is too long, a quote stands within a cell or does not end, or a line is empty that is not at
-            the end of the text.
+        _UnclearError: A row is too long, a quote stands within a cell or does not end, or a line is empty that is not
+            at the end of the text.
     """
     around = np.zeros(256, dtype=bool)
     around[[ord(delimiter), *b'\r\n"']] = True  # what stands before and after quotes
