@@ -39,7 +39,7 @@ _FAULTS = ('"', '""', '"x', 'x"', '"x"y', "\n", "\n\n", "\r", "\r\n\r\n", ",", "
 def random_text(rng: random.Random) -> bytes:
     """Lines of cells in the manner of many programs, at times with a fault."""
     width, delimiter = rng.choice([1, 1, 2, 3, 5]), rng.choice(",,,;\t|")
-    ending, quoting = rng.choice(["\n", "\n", "\r\n", "\r"]), rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+    ending, quoting = rng.choice(["\n", "\n", "\r\n", "\r"]), rng.random() < 0.5
     names = [rng.choice(["c", " c", "c ", "c, ", 'c"', "c\n", "\u2603"]) + str(place) for place in range(width)]
     if rng.random() < 0.1:
         names[rng.randrange(width)] = rng.choice(["", " ", names[0], f" {names[0]}", "1", "nan"])
@@ -48,7 +48,7 @@ def random_text(rng: random.Random) -> bytes:
     for _ in range(rng.choice([0, 1, 2, 5, 40])):
         rows.append([rng.choice(cells) * rng.choice([1, 1, 1, 1, 1, 30]) for _ in range(width)])
     file = io.StringIO(newline="")
-    csv.writer(file, delimiter=delimiter, lineterminator=ending, quoting=quoting).writerows(rows)
+    csv.writer(file, delimiter=delimiter, lineterminator=ending, quoting=csv.QUOTE_ALL if quoting else csv.QUOTE_MINIMAL).writerows(rows)
     text = file.getvalue()
     if rng.random() < 0.3:
         text = text[: -len(ending)]
@@ -79,9 +79,13 @@ def check_text_of_cells(path: Path, content: bytes, size: int) -> bool:
         rows = Rows(path)
         batches = list(rows.batches(size=size))
     except PlicaError as error:
-        assert str(error).startswith(str(path)), error
-        assert "\n" not in str(error), error
-        assert "cut short" not in str(error), error
+        message = str(error)
+    else:
+        message = ""
+    if message:
+        assert message.startswith(str(path))
+        assert "\n" not in message
+        assert "cut short" not in message
         return False
     wanted = expected(content, rows)
     read = [list(row.values()) for batch in batches for row in batch.data.to_pylist()]
@@ -110,7 +114,8 @@ def test_texts_are_read_as_by_the_csv_library_or_refused(block: int, tmp_path: P
 
 
 @pytest.mark.full
-def test_many_texts(block: int, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("block")
+def test_many_texts(tmp_path: Path) -> None:
     check_texts(tmp_path, range(3000))
 
 
@@ -127,7 +132,8 @@ def test_many_texts(block: int, tmp_path: Path) -> None:
         (b'"";1\na;2\n', [[None, "1"], ["a", "2"]]),
     ],
 )
-def test_texts_at_the_edge(block: int, content: bytes, rows: list[list[str | None]], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("block")
+def test_texts_at_the_edge(content: bytes, rows: list[list[str | None]], tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(content)
     source = Rows(path)
@@ -160,5 +166,5 @@ def test_compressed_texts_that_are_cut_short_are_refused(ending: str, tmp_path: 
     assert sum(map(len, Rows(path).batches())) == 2000
     for _ in range(20):
         path.write_bytes(whole[: rng.randrange(len(whole) - 1)])
-        with pytest.raises(FileFormatError, match="cut short|holds no rows"):
+        with pytest.raises(FileFormatError, match=r"cut short|holds no rows"):
             list(Rows(path).batches())

@@ -96,7 +96,7 @@ class TextTable(TableFile):
                 rows += batch.num_rows
                 yield from sliced(batch, size)
             return
-        except (_Unclear, pa.ArrowInvalid, pa.ArrowKeyError):
+        except (_UnclearError, pa.ArrowInvalid, pa.ArrowKeyError):
             pass
         cells = rows_of_text(self._name, self._open, self.delimiter or ",", len(self.schema))
         cells = islice(cells, self._blank + self.has_names + rows, None)
@@ -109,7 +109,7 @@ class TextTable(TableFile):
         """The rows by Arrow, which gets whole rows: it would start a thread to read a file, and not wait for it.
 
         Raises:
-            _Unclear: The csv library is to decide about the rows that are not there yet.
+            _UnclearError: The csv library is to decide about the rows that are not there yet.
         """
         delimiter, width = self.delimiter or ",", len(self.schema)
         parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=width > 1)
@@ -130,7 +130,7 @@ class TextTable(TableFile):
                 names, blank = self.schema.names, 0
                 for batch in table.to_batches():
                     if _has_long_cell(batch):
-                        raise _Unclear
+                        raise _UnclearError
                     yield batch
 
     def place(self, row: int, group: int) -> str:  # noqa: ARG002 - there is one
@@ -202,7 +202,7 @@ def _too_long(where: str) -> FileFormatError:
     )
 
 
-class _Unclear(Exception):
+class _UnclearError(Exception):
     """Whether the next lines are lines of cells is not clear."""
 
 
@@ -210,8 +210,8 @@ def _whole_rows(file: Any, size: int, delimiter: str, width: int) -> Iterator[by
     """A text in pieces of about `size` bytes, each of whole rows.
 
     Raises:
-        _Unclear: A row is too long, a quote stands within a cell or does not end, or a line is empty that is not at
-            the end of the text.
+        _UnclearError: A row is too long, a quote stands within a cell or does not end, or a line is empty that is not
+            at the end of the text.
     """
     around = np.zeros(256, dtype=bool)
     around[[ord(delimiter), *b'\r\n"']] = True  # what stands before and after quotes
@@ -224,22 +224,22 @@ def _whole_rows(file: Any, size: int, delimiter: str, width: int) -> Iterator[by
         end = _end_of_rows(lines, around, is_last=not part)
         whole, lines = lines[:end], lines[end:]
         if width > 1 and any(pair in b"\n" + whole for pair in (b"\n\n", b"\n\r", b"\r\r")):
-            raise _Unclear
+            raise _UnclearError
         if whole.startswith(codecs.BOM_UTF8):  # a letter of a cell, which Arrow would take away
-            raise _Unclear
+            raise _UnclearError
         if whole:
             yield whole
         if len(lines) > _LONGEST:
-            raise _Unclear
+            raise _UnclearError
     if lines:
-        raise _Unclear
+        raise _UnclearError
 
 
 def _end_of_rows(lines: bytes, around: Any, *, is_last: bool) -> int:
     """The position behind the last row that ends in some lines, which are the last of the text or not.
 
     Raises:
-        _Unclear: A quote stands within a cell.
+        _UnclearError: A quote stands within a cell.
     """
     size = len(lines)
     if b'"' not in lines:
@@ -248,7 +248,7 @@ def _end_of_rows(lines: bytes, around: Any, *, is_last: bool) -> int:
     quotes = np.flatnonzero(letters == ord('"'))
     # Every other quote begins a cell or the second half of a doubled quote.
     if not (around[letters[quotes[::2] - 1]].all() and around[letters[quotes[1::2] + 1]].all()):
-        raise _Unclear
+        raise _UnclearError
     if is_last:
         return 0 if len(quotes) % 2 else size
     for end, stop in ((b"\n", size + 1), (b"\r", size)):  # a CR at the end may have its LF in the next part
