@@ -215,7 +215,7 @@ def _whole_rows(file: Any, size: int, delimiter: str, width: int) -> Iterator[by
     """
     around = np.zeros(256, dtype=bool)
     around[[ord(delimiter), *b'\r\n"']] = True  # what stands before and after quotes
-    is_first, lines, part = True, b"", file.read(size)
+    lines, part = b"", file.read(size).removeprefix(codecs.BOM_UTF8)
     while part:
         lines, part = lines + part, file.read(size)
         if not part:
@@ -225,11 +225,10 @@ def _whole_rows(file: Any, size: int, delimiter: str, width: int) -> Iterator[by
         whole, lines = lines[:end], lines[end:]
         if width > 1 and any(pair in b"\n" + whole for pair in (b"\n\n", b"\n\r", b"\r\r")):
             raise _UnclearError
-        if not is_first and whole.startswith(codecs.BOM_UTF8):  # which Arrow takes away
+        if whole.startswith(codecs.BOM_UTF8):  # a letter of a cell, which Arrow would take away
             raise _UnclearError
         if whole:
             yield whole
-            is_first = False
         if len(lines) > _LONGEST:
             raise _UnclearError
     if lines:
