@@ -48,7 +48,9 @@ def random_text(rng: random.Random) -> bytes:
     for _ in range(rng.choice([0, 1, 2, 5, 40])):
         rows.append([rng.choice(cells) * rng.choice([1, 1, 1, 1, 1, 30]) for _ in range(width)])
     file = io.StringIO(newline="")
-    csv.writer(file, delimiter=delimiter, lineterminator=ending, quoting=csv.QUOTE_ALL if quoting else csv.QUOTE_MINIMAL).writerows(rows)
+    csv.writer(
+        file, delimiter=delimiter, lineterminator=ending, quoting=csv.QUOTE_ALL if quoting else csv.QUOTE_MINIMAL
+    ).writerows(rows)
     text = file.getvalue()
     if rng.random() < 0.3:
         text = text[: -len(ending)]
