@@ -129,7 +129,7 @@ def check_answers(plica_: Plica, path: Path, seed: int) -> None:
                 assert str(got).strip().lower() == str(wanted).strip().lower()
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("seed", range(24))
 def test_answers_are_those_of_python(plica: Plica, model: Path, seed: int) -> None:
     check_answers(plica, model, seed)
@@ -197,7 +197,7 @@ def check_faults(plica_: Plica, path: Path, seed: int) -> None:
     assert {item.name for item in Path().iterdir()} == before
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("seed", range(24))
 def test_a_fault_is_one_line_and_an_older_result_stays(plica: Plica, model: Path, seed: int) -> None:
     check_faults(plica, model, seed)
