@@ -113,6 +113,7 @@ def check_round_trip(folder: Path, seed: int) -> None:
         assert all(same(table[name], back[name]) for name in chosen)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_tables_are_written_and_read_back(seed: int, tmp_path: Path) -> None:
     check_round_trip(tmp_path, seed)
@@ -127,6 +128,7 @@ def test_many_tables_are_written_and_read_back(seed: int, tmp_path: Path) -> Non
 _TEXT_ALIKE = tuple(kind for kind in _VALUES if not pa.types.is_null(kind))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", _TEXT_ALIKE, ids=str)
 def test_each_type_is_a_text_and_is_read_back_from_it(kind: Any, tmp_path: Path) -> None:
     values = [*_VALUES[kind], None]
@@ -194,6 +196,7 @@ def check_streams(folder: Path, seed: int) -> None:
     assert in_batches == [int(row[in_row]) for batch in shards[0] for row in batch]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_shards_of_random_files_are_every_row_once(seed: int, tmp_path: Path) -> None:
     check_streams(tmp_path, seed)

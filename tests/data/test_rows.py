@@ -353,3 +353,13 @@ def test_unknown_endings_and_mixed_folders(folder: Path) -> None:
 def test_what_batches_refuses(options: dict[str, Any], message: str, table: Any) -> None:
     with pytest.raises(ValueError, match=message):
         Rows(table).batches(**options)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_two_columns_of_one_name_in_a_later_file_are_refused(ending: str, tmp_path: Path) -> None:
+    first, second = pa.table({"k": [1]}), pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["k", "k "])
+    for number, table in enumerate((first, second)):
+        write = pq.write_table if ending == ".parquet" else pa.feather.write_feather
+        write(table, tmp_path / f"{number}{ending}")
+    with pytest.raises(FileFormatError, match=rf"1\{ending}: two columns are called 'k'"):
+        list(Rows(tmp_path).batches())

@@ -50,7 +50,6 @@ class FileSource(Source):
             header = first.schema.names
             self.has_names, self.row_shape, self.delimiter = first.has_names, first.row_shape, first.delimiter
         self.ending = ending_of(location.names[0])
-        check_names(own, location.names[0])
         self._own, as_read = self._with_later_types(own, as_read)
         self._keys, keys = self._partitions()
         self.header = (*header, *(key.name for key in keys))
@@ -111,12 +110,18 @@ class FileSource(Source):
     def _open(self, file: int) -> TableFile:
         name = self._location.names[file]
         try:
-            return self._format(self._location.system, self._location.paths[file], name, self._options)
+            opened = self._format(self._location.system, self._location.paths[file], name, self._options)
         except FileFormatError:
             raise
         except UNREADABLE as error:
             kind = Path(name).suffix
             raise FileFormatError(f"{name}: not a readable {kind} file ({one_line(error)}); {_CUT_SHORT}") from error
+        try:
+            check_names(plain_schema(opened.schema), name)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     @contextmanager
     def _opened(self, file: int) -> Iterator[TableFile]:

@@ -21,6 +21,7 @@ import numpy as np
 from plica.errors import InputError
 from plica.files.columns import Form
 from plica.files.rows.batch import Array, Batch, RowFile
+from plica.files.tables import TEXTS
 from plica.tables.answers import (
     FILLERS,
     ComparableScore,
@@ -224,9 +225,8 @@ class Filled(Answers):
 
             shape = model.image_shape or (model.width,)
             return Written(model.names, shape, model.types, model.encoding is not None, ",", numbers)
-        endings = {rows.ending, ending}
-        form: Form = "number" if ending in ARRAYS else "text" if ending == ".csv" else "typed"
-        layout = Layout.of(model, rows, form, verbatim=len(endings) == 1 or endings <= set(ARRAYS))
+        form = _form(ending)
+        layout = Layout.of(model, rows, form, verbatim=form == _form(rows.ending))
         is_array = rows.ending in ARRAYS
         if not is_array and ending != ".parquet":
             layout = layout.in_type(str if ending == ".csv" else float)
@@ -387,3 +387,8 @@ class Predict(Question):
 
         names = prediction_names(model, variable, self.quantiles)
         return Beside(model, dict(zip(names, types, strict=True)), columns, model.names[variable], self.keep)
+
+
+def _form(ending: str) -> Form:
+    """The form of the cells of a file."""
+    return "number" if ending in ARRAYS else "text" if ending in TEXTS else "typed"
