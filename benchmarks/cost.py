@@ -108,14 +108,14 @@ def fitted(learner: str, rounds: int, messages: tuple[float, float]) -> tuple[Co
     def slowed(batch: int) -> float:
         with ThreadPoolExecutor(2) as pool:
             both = list(pool.map(lambda _: rate(1, words(batch)), range(2)))
-        return 2 * one[batch] / sum(both)
+        return 2 * alone[batch] / sum(both)
 
-    one = {batch: median(1, batch) for batch in _SIZES}
+    alone = {batch: median(1, batch) for batch in _SIZES}
     beside = statistics.median(slowed(batch // 2) for batch in _BATCHES for _ in range(rounds))
     latency = messages[0] / 2
     bandwidth = (_BYTES[1] - _BYTES[0]) / (messages[1] - messages[0])
-    cost = Cost(_SIZES, tuple(batch / one[batch] for batch in _SIZES), latency, bandwidth, beside)
-    return cost, {f"{batch} rows": {"one": one[batch], "two": median(2, batch)} for batch in _BATCHES}
+    cost = Cost(_SIZES, tuple(batch / alone[batch] for batch in _SIZES), latency, bandwidth, beside)
+    return cost, {f"{batch} rows": {"one": alone[batch], "two": median(2, batch)} for batch in _BATCHES}
 
 
 def message_bytes(learner: str) -> int:

@@ -47,7 +47,7 @@ def step(args: argparse.Namespace) -> None:
             circuit = plica.compile(symbolic, dtype="float32")
         shard(circuit, mesh, seed=0)
         local = sum(getattr(tensor, "to_local", lambda t=tensor: t)().nbytes for tensor in circuit.parameters())
-        made, drawn = time.perf_counter() - begin, peak_memory_mib("cpu")
+        making, drawn = time.perf_counter() - begin, peak_memory_mib("cpu")
 
         def descend(leaf: torch.Tensor) -> None:
             assert leaf.grad is not None
@@ -69,14 +69,14 @@ def step(args: argparse.Namespace) -> None:
             losses.append(float(-circuit(rows).mean()))
         peak = peak_memory_mib("cpu")
         if ranks.is_first:
-            found = {
+            report = {
                 "parameters": sum(leaf.numel() for leaf in circuit.parameters()),
                 "weights of a process, MiB": round(local / 2**20, 1),
                 "peaks, MiB": {"imports": imports, "drawn": drawn, "updated": peak},
-                "seconds": {"made": made, "updates": seconds},
+                "seconds": {"made": making, "updates": seconds},
                 "losses": losses,
             }
-            print(json.dumps(found))
+            print(json.dumps(report))
 
 
 def main() -> None:

@@ -12,74 +12,108 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from tests.distributed.test_command import WORDS, report_of, torchrun, wait_for, workers
+from tests.distributed.processes import WORDS, report_of, torchrun, wait_for, workers
 
-EPOCHS = ("--epochs", "40")
+_WAYS = ("one killed", "one terminated", "all killed", "torchrun terminated")
+_EPOCHS = ("--epochs", "40")
 
 
-def finished(process: subprocess.Popen[str]) -> str:
-    """What a run says until its end."""
+@dataclass(frozen=True)
+class DisturbedRun:
+    """A run that was disturbed.
+
+    Attributes:
+        way: How.
+        seconds: When, from its start or from its first checkpoint on.
+        is_hit: Whether it still ran.
+        epochs_again: The epochs that had ended and were learned again.
+        is_same: Whether its report and its model are those of the undisturbed run, and its checkpoint is gone.
+    """
+
+    way: str
+    seconds: float
+    is_hit: bool
+    epochs_again: int
+    is_same: bool
+
+
+def disturbed_runs(folder: Path, count: int, seed: int) -> Iterator[DisturbedRun]:
+    """Train on `toy.npy` of a folder without a disturbance, then with one each time."""
+    random = np.random.default_rng(seed)
+    began = time.monotonic()
+    _said(torchrun(folder, "toy.npy", "--out", "whole", *WORDS, *_EPOCHS))
+    usual = time.monotonic() - began
+    for number in range(count):
+        yield _disturbed(folder, f"out{number}", _WAYS[number % len(_WAYS)], random, usual)
+
+
+def _disturbed(folder: Path, out: str, way: str, random: np.random.Generator, usual: float) -> DisturbedRun:
+    command, checkpoint = ("toy.npy", "--out", out, *WORDS, *_EPOCHS), folder / out / "checkpoint"
+    process = torchrun(folder, *command, restarts=3)
+    is_training = bool(random.random() < 0.7)  # else at any time: while modules are loaded, and results are written
+    if is_training:
+        wait_for(checkpoint, process)
+    seconds = float(random.uniform(0.0, 1.5 if is_training else usual))
+    time.sleep(seconds)
+    ranks = workers(process) if process.poll() is None else []
+    if ranks:
+        _disturb(way, process, ranks, random)
+        time.sleep(0.5)  # processes that start again load modules for longer
+    ended = _epochs_of(checkpoint)
+    said = _said(process)
+    if process.returncode:
+        process = torchrun(folder, *(("--resume", out) if checkpoint.exists() else command), restarts=3)
+        said += _said(process)
+    return DisturbedRun(
+        way,
+        seconds,
+        is_hit=bool(ranks),
+        epochs_again=max(0, _shown_before_a_restart(said) - ended),
+        is_same=not process.returncode and not checkpoint.exists() and _is_same(folder / out, folder / "whole"),
+    )
+
+
+def _disturb(way: str, process: subprocess.Popen[str], ranks: list[int], random: np.random.Generator) -> None:
+    if way == "torchrun terminated":
+        process.send_signal(signal.SIGTERM)
+    elif way == "all killed":
+        process.kill()
+        for rank in ranks:
+            os.kill(rank, signal.SIGKILL)
+    else:
+        os.kill(int(random.choice(ranks)), signal.SIGTERM if way == "one terminated" else signal.SIGKILL)
+
+
+def _is_same(run: Path, other: Path) -> bool:
+    models = [(folder / "model.plica").read_bytes() for folder in (run, other)]
+    return report_of(run) == report_of(other) and models[0] == models[1]
+
+
+def _said(process: subprocess.Popen[str]) -> str:
     _, said = process.communicate(timeout=300)
     return said
 
 
-def shown_before_a_restart(said: str) -> int:
+def _shown_before_a_restart(said: str) -> int:
     """The last epoch that a run shows before it starts again; 0 if it does not. A start shows what was resumed."""
     starts = re.split(r"^epoch 0/", said, flags=re.MULTILINE)[1:]
     shown = re.findall(r"^epoch (\d+)/", starts[0], re.MULTILINE) if len(starts) > 1 else []
     return int(shown[-1]) if shown else 0
 
 
-def epochs_kept(checkpoint: Path) -> int:
+def _epochs_of(checkpoint: Path) -> int:
     """The epochs that have ended by the checkpoint; 0 if there is none."""
     try:
         return len(torch.load(checkpoint, weights_only=False)["state"]["history"]) - 1
     except FileNotFoundError:
         return 0
-
-
-def disturbed(folder: Path, out: str, way: str, moments: np.random.Generator, usual: float) -> dict[str, Any]:
-    """Disturb a run, have it go on, and say what happened."""
-    process = torchrun(folder, "toy.npy", "--out", out, *WORDS, *EPOCHS, restarts=3)
-    within = bool(moments.random() < 0.7)  # while it trains; else at any time
-    if within:
-        wait_for(folder / out / "checkpoint", process)
-    moment = float(moments.uniform(0.0, 1.5 if within else usual))
-    time.sleep(moment)
-    ranks = workers(process) if process.poll() is None else []
-    hit = bool(ranks)
-    if hit and way == "all killed":
-        process.kill()
-        for rank in ranks:
-            os.kill(rank, signal.SIGKILL)
-    elif hit and way == "torchrun terminated":
-        process.send_signal(signal.SIGTERM)
-    elif hit:
-        os.kill(int(moments.choice(ranks)), signal.SIGTERM if way == "one terminated" else signal.SIGKILL)
-    if hit:
-        time.sleep(0.5)  # processes that start again load modules for longer
-    kept = epochs_kept(folder / out / "checkpoint")
-    said = finished(process)
-    if process.returncode:
-        there = (folder / out / "checkpoint").exists()
-        words = ("--resume", out) if there else ("toy.npy", "--out", out, *WORDS, *EPOCHS)
-        process = torchrun(folder, *words, restarts=3)
-        said += finished(process)
-    lost = max(0, shown_before_a_restart(said) - kept)
-    same = process.returncode == 0 and all(
-        (
-            report_of(folder / out) == report_of(folder / "whole"),
-            (folder / out / "model.plica").read_bytes() == (folder / "whole/model.plica").read_bytes(),
-            not (folder / out / "checkpoint").exists(),
-        )
-    )
-    return {"way": way, "while training": within, "seconds": moment, "hit": hit, "epochs lost": lost, "same": same}
 
 
 def main() -> None:
@@ -88,21 +122,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    moments, found = np.random.default_rng(args.seed), []
+    runs = []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        np.save(folder / "toy.npy", np.repeat(np.random.default_rng(0).integers(0, 3, (60, 2)), 3, axis=1))
-        began = time.monotonic()
-        finished(torchrun(folder, "toy.npy", "--out", "whole", *WORDS, *EPOCHS))
-        usual = time.monotonic() - began
-        for number in range(args.runs):
-            way = ("one killed", "one terminated", "all killed", "torchrun terminated")[number % 4]
-            found.append(disturbed(folder, f"out{number}", way, moments, usual))
-            print(found[-1], flush=True)
-    hits = [one for one in found if one["hit"]]
+        np.save(Path(name) / "toy.npy", np.repeat(np.random.default_rng(0).integers(0, 3, (60, 2)), 3, axis=1))
+        for run in disturbed_runs(Path(name), args.runs, args.seed):
+            runs.append(run)
+            print(run, flush=True)
     print(
-        f"{len(found)} runs, {len(hits)} disturbed, {sum(one['same'] for one in found)} end as the undisturbed one; "
-        f"at most {max((one['epochs lost'] for one in found), default=0)} epochs learned again"
+        f"{len(runs)} runs, {sum(run.is_hit for run in runs)} disturbed, {sum(run.is_same for run in runs)} end as the "
+        f"undisturbed one; at most {max((run.epochs_again for run in runs), default=0)} epochs learned again"
     )
 
 

@@ -1,13 +1,17 @@
 """Starts processes that are one run, as `torchrun` does, and waits for them."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
+WORDS = ("--epochs", "20", "--batch", "4", "--units", "4", "--dtype", "float64")  # of `plica train`
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -43,3 +47,39 @@ def finish(processes: Sequence[subprocess.Popen[str]], seconds: float = 120.0) -
         for process in processes:
             process.kill()
     return [(process.returncode, *words) for process, words in zip(processes, said, strict=True)]
+
+
+def torchrun(folder: Path, *words: str, size: int = 2, restarts: int = 0) -> subprocess.Popen[str]:
+    """`torchrun -m plica train` in a folder."""
+    options = ("--standalone", "--nproc-per-node", str(size), "--max-restarts", str(restarts))
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *options, "-m", "plica", "train", *words],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def report_of(folder: Path) -> Any:
+    """The report without what differs between two runs of the same."""
+    report = json.loads((folder / "report.json").read_text())
+    for entry in (report, *report["history"]):
+        entry.pop("seconds")
+    return report | {"rows_per_second": None, "settings": report["settings"] | {"out": None}}
+
+
+def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 60.0) -> None:
+    """Wait until a file is there, as long as a process runs."""
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def workers(process: subprocess.Popen[str]) -> list[int]:
+    """The processes that `torchrun` has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(number) for number in children.read_text().split()]

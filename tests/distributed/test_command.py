@@ -1,10 +1,7 @@
 """`torchrun -m plica train`: one run of several processes, which speaks with one voice and survives its processes."""
 
-import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.distributed.processes import environment, finish, start
-
-WORDS = ("--epochs", "20", "--batch", "4", "--units", "4", "--dtype", "float64")
+from tests.distributed.kills import disturbed_runs
+from tests.distributed.processes import WORDS, finish, report_of, start, torchrun, wait_for
 
 
 @pytest.fixture
@@ -24,18 +20,6 @@ def folder(tmp_path: Path) -> Path:
     rows = np.repeat(np.random.default_rng(0).integers(0, 3, (60, 2)), 3, axis=1)
     np.save(tmp_path / "toy.npy", rows)
     return tmp_path
-
-
-def torchrun(folder: Path, *words: str, size: int = 2, restarts: int = 0) -> subprocess.Popen[str]:
-    options = ("--standalone", "--nproc-per-node", str(size), "--max-restarts", str(restarts))
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", *options, "-m", "plica", "train", *words],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 @pytest.fixture
@@ -54,31 +38,9 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             process.wait(timeout=60)
 
 
-def report_of(folder: Path) -> Any:
-    """The report without what differs between two runs of the same."""
-    report = json.loads((folder / "report.json").read_text())
-    for entry in (report, *report["history"]):
-        entry.pop("seconds")
-    return report | {"rows_per_second": None, "settings": report["settings"] | {"out": None}}
-
-
 def own_lines(said: str) -> list[str]:
     """The lines that `plica` wrote, but for those of epochs."""
     return [line for line in said.splitlines() if line.startswith("plica")]
-
-
-def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def workers(process: subprocess.Popen[str]) -> list[int]:
-    """The processes that `torchrun` has started."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(number) for number in children.read_text().split()]
 
 
 @pytest.mark.full
@@ -109,28 +71,10 @@ def test_results_are_those_of_one_process(folder: Path, started: Callable[..., s
 
 @pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes of torchrun in /proc")
-def test_killed_and_terminated_runs_end_as_if_they_were_not(
-    folder: Path, started: Callable[..., subprocess.Popen[str]]
-) -> None:
-    whole = started(folder, "toy.npy", "--out", "whole", *WORDS)
-    began = time.monotonic()
-    assert whole.communicate(timeout=120)
-    assert whole.returncode == 0
-    usual = time.monotonic() - began
-    rng = np.random.default_rng(0)
-    for number in range(8):
-        out = f"out{number}"
-        process = started(folder, "toy.npy", "--out", out, *WORDS, restarts=3)
-        if number % 2:  # else at any time: while modules are loaded, and while results are written
-            wait_for(folder / out / "checkpoint", process)
-        time.sleep(float(rng.uniform(0.0, 0.8 if number % 2 else usual)))
-        if process.poll() is None and workers(process):
-            os.kill(int(rng.choice(workers(process))), signal.SIGTERM if number % 4 == 3 else signal.SIGKILL)
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 0, said
-        assert report_of(folder / out) == report_of(folder / "whole"), said
-        assert (folder / out / "model.plica").read_bytes() == (folder / "whole/model.plica").read_bytes()
-        assert not (folder / out / "checkpoint").exists()
+def test_disturbed_runs_end_as_if_they_were_not(folder: Path) -> None:
+    for run in disturbed_runs(folder, count=8, seed=0):
+        assert run.is_same, run
+        assert run.epochs_again <= 1, run
 
 
 @pytest.mark.full

@@ -47,8 +47,12 @@ class _Labels(Labels):
         return group.label(int(self._batch.rows[row]))
 
 
+Allocate = Callable[[tuple[int, ...], Any], Array]
+"""Makes an array of a shape and a dtype, with any contents, as `numpy.empty` does."""
+
+
 class Space:
-    """Memory for one array after another: an array is valid until the next one is asked for.
+    """Memory for one array after another: an array is valid until the next one is made.
 
     A large buffer that is filled again and again stays where it is, so that the memory of the process does not grow.
     """
@@ -56,8 +60,8 @@ class Space:
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
 
-    def array(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An array of any contents."""
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """See `Allocate`."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size > len(self._bytes):
             self._bytes = np.empty(size + size // 8, np.uint8)
@@ -97,13 +101,13 @@ class Batch(ABC):
         """The rows from `start` to before `stop`, without a copy."""
 
     @abstractmethod
-    def take(self, rows: Array, space: Space | None = None) -> Self:
-        """Rows by their positions; their cells lie in `space`, if it is given and they are numbers."""
+    def take(self, rows: Array, allocate: Allocate = np.empty, /) -> Self:
+        """Rows by their positions; `allocate` makes the array where the cells are one."""
 
     @classmethod
     @abstractmethod
-    def joined(cls, batches: Sequence[Self], space: Space | None = None) -> Self:
-        """Batches of the same columns as one; `take` says more."""
+    def joined(cls, batches: Sequence[Self], allocate: Allocate = np.empty, /) -> Self:
+        """Batches of the same columns as one; `allocate` as for `take`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,12 +141,12 @@ class RowBatch(Batch):
         part = self.data.slice(start, stop - start)
         return RowBatch(self.groups, self.group_of[start:stop], self.rows[start:stop], part)
 
-    def take(self, rows: Array, space: Space | None = None) -> RowBatch:  # noqa: ARG002 - Arrow allocates
+    def take(self, rows: Array, _allocate: Allocate = np.empty, /) -> RowBatch:
         """See `Batch.take`."""
         return RowBatch(self.groups, self.group_of[rows], self.rows[rows], self.data.take(pa.array(rows)))
 
     @classmethod
-    def joined(cls, batches: Sequence[RowBatch], space: Space | None = None) -> RowBatch:  # noqa: ARG003
+    def joined(cls, batches: Sequence[RowBatch], _allocate: Allocate = np.empty, /) -> RowBatch:
         """See `Batch.joined`; dictionaries of columns are joined too."""
         table = pa.Table.from_batches([batch.data for batch in batches]).unify_dictionaries().combine_chunks()
         (data,) = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
@@ -168,25 +172,19 @@ class NumberBatch(Batch):
         """See `Batch.slice`."""
         return NumberBatch(self.groups, self.group_of[start:stop], self.rows[start:stop], self.numbers[start:stop])
 
-    def take(self, rows: Array, space: Space | None = None) -> NumberBatch:
+    def take(self, rows: Array, allocate: Allocate = np.empty, /) -> NumberBatch:
         """See `Batch.take`."""
-        numbers = self.numbers
-        if space is None:
-            taken = numbers[rows]
-        else:
-            taken = space.array((len(rows), *numbers.shape[1:]), numbers.dtype)
-            np.take(numbers, rows, axis=0, out=taken, mode="clip")  # by "raise", numpy would allocate the same again
-        return NumberBatch(self.groups, self.group_of[rows], self.rows[rows], taken)
+        groups, places = self.group_of[rows], self.rows[rows]  # these raise for a position that is not there
+        numbers = allocate((len(rows), *self.numbers.shape[1:]), self.numbers.dtype)
+        np.take(self.numbers, rows, axis=0, out=numbers, mode="clip")  # by "raise", numpy would allocate the same again
+        return NumberBatch(self.groups, groups, places, numbers)
 
     @classmethod
-    def joined(cls, batches: Sequence[NumberBatch], space: Space | None = None) -> NumberBatch:
+    def joined(cls, batches: Sequence[NumberBatch], allocate: Allocate = np.empty, /) -> NumberBatch:
         """See `Batch.joined`."""
         parts = [batch.numbers for batch in batches]
-        if space is None:
-            return NumberBatch(*_places(batches), np.concatenate(parts))
-        whole = space.array((sum(map(len, parts)), *parts[0].shape[1:]), np.result_type(*parts))
-        np.concatenate(parts, out=whole)
-        return NumberBatch(*_places(batches), whole)
+        numbers = allocate((sum(map(len, parts)), *parts[0].shape[1:]), np.result_type(*parts))
+        return NumberBatch(*_places(batches), np.concatenate(parts, out=numbers))
 
 
 def _places(batches: Sequence[Batch]) -> tuple[tuple[Group, ...], Array, Array]:

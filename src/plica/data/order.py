@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from plica.data.batch import Batch, Group, RowBatch, Space
+from plica.data.batch import Allocate, Batch, Group, RowBatch, Space
 from plica.errors import InputError
 from plica.files.rows.batch import Array
 
@@ -143,7 +143,7 @@ def shuffled(batches: Iterable[AnyBatch], random: np.random.Generator, size: int
     more than a buffer. At most two copies of the buffer exist at once.
     """
     buffer: list[AnyBatch] = []
-    of_whole, of_half = Space(), Space()
+    of_whole, of_half = Space().empty, Space().empty
     rows = bytes_ = 0
     for batch in batches:
         buffer.append(batch)
@@ -159,8 +159,8 @@ def shuffled(batches: Iterable[AnyBatch], random: np.random.Generator, size: int
         yield from _taken(_emptied(buffer, of_whole), random.permutation(rows), size)
 
 
-def _emptied(buffer: list[AnyBatch], space: Space) -> AnyBatch:
-    whole = _joined(buffer, space)
+def _emptied(buffer: list[AnyBatch], allocate: Allocate) -> AnyBatch:
+    whole = _joined(buffer, allocate)
     buffer.clear()
     return whole
 
@@ -188,5 +188,5 @@ def rebatched(batches: Iterable[AnyBatch], size: int) -> Generator[AnyBatch, Non
         yield _joined(waiting)
 
 
-def _joined(batches: Sequence[AnyBatch], space: Space | None = None) -> AnyBatch:
-    return batches[0] if len(batches) == 1 else type(batches[0]).joined(batches, space)
+def _joined(batches: Sequence[AnyBatch], allocate: Allocate = np.empty) -> AnyBatch:
+    return batches[0] if len(batches) == 1 else type(batches[0]).joined(batches, allocate)
