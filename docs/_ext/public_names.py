@@ -7,7 +7,7 @@ True
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 MODULES = (
     "plica",
@@ -85,6 +85,7 @@ def kinds(module_name: str) -> Mapping[str, list[str]]:
     groups: dict[str, list[str]] = {"classes": [], "functions": [], "values": []}
     for name in public_names(module_name):
         value = getattr(module, name)
-        kind = "classes" if isinstance(value, type) else "functions" if callable(value) else "values"
+        is_function = callable(value) and get_origin(value) is None  # an alias of a type is none
+        kind = "classes" if isinstance(value, type) else "functions" if is_function else "values"
         groups[kind].append(name)
     return groups
