@@ -24,10 +24,16 @@ _CONSTANTS = {
 _INDEX = """Reference
 =========
 
-The public names by module, the command line, and tables of queries. The search finds a name, too.
+The public names by module, the :doc:`command line <command_line>`, and :doc:`tables of queries <query_tables>`. The
+search finds a name, too.
+
+.. list-table::
+   :widths: auto
+
+{rows}
 
 .. toctree::
-   :maxdepth: 1
+   :hidden:
 
    command_line
    query_tables
@@ -44,6 +50,15 @@ def file_of(full_name: str, taken: set[str]) -> str:
     name = full_name if full_name.lower() not in taken else f"{full_name}_class"
     taken.add(name.lower())
     return name
+
+
+def index_page() -> str:
+    """The page that lists the modules: of each the first line of what it says of itself."""
+    rows = "\n".join(
+        f"   * - :doc:`{module}`\n     - {_escaped_line((module_of(module).__doc__ or '').strip().splitlines()[0])}"
+        for module in MODULES
+    )
+    return _INDEX.format(rows=rows, modules="\n".join(f"   {module}" for module in MODULES))
 
 
 def module_page(module: str, files: dict[str, str]) -> str:
@@ -121,7 +136,7 @@ def write(folder: Path) -> None:
     expected = {folder / "index.rst"}
     taken: set[str] = set()
     described: dict[str, str] = {}
-    _write(folder / "index.rst", _INDEX.format(modules="\n".join(f"   {module}" for module in MODULES)))
+    _write(folder / "index.rst", index_page())
     for module in MODULES:
         files = {}
         for kind, names in kinds(module).items():

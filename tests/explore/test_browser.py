@@ -200,6 +200,27 @@ def serious(tab: Any) -> list[str]:
     ]
 
 
+def test_wheel_drag_and_two_fingers_move_the_picture(opened, path: Path) -> None:
+    tab = opened(path, has_touch=True)
+    scale = "plicaExplorerState.view.transform.k"
+    place = "[plicaExplorerState.view.transform.x, plicaExplorerState.view.transform.y]"
+    first = tab.evaluate(scale)
+    tab.mouse.move(500, 400)
+    tab.mouse.wheel(0, -240)
+    tab.wait_for_function(f"{scale} > {first} * 1.1")
+    x, y = tab.evaluate(place)
+    tab.mouse.down()
+    tab.mouse.move(530, 420)
+    tab.mouse.up()
+    assert tab.evaluate(place) == pytest.approx([x + 30, y + 20])
+    zoomed = tab.evaluate(scale)
+    session = tab.context.new_cdp_session(tab)
+    for kind, gap in (("touchStart", 30), ("touchMove", 60), ("touchEnd", None)):
+        points = [] if gap is None else [{"x": 500 - gap, "y": 400}, {"x": 500 + gap, "y": 400}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    assert tab.evaluate(scale) == pytest.approx(2 * zoomed)
+
+
 def test_large_circuits_are_laid_out_in_blocks(opened, tmp_path: Path) -> None:
     circuit = image_data(
         (1, 28, 28),
