@@ -13,13 +13,13 @@ from plica.cli.processes import as_one_run, prepare_torch
 from plica.cli.settings import DTYPES, INPUTS, Settings, finite, parse_image_shape, parse_out
 from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
-from plica.files.datasets import Dataset, digits, from_path
+from plica.files.datasets import Dataset, digits
 from plica.files.infer import read_columns
 from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import REGION_GRAPHS
-from plica.tables.data_sets import from_typed
+from plica.tables.data_sets import from_numbers, from_typed
 from plica.tables.recipe import STARTS, Recipe
 from plica.templates.region_graph.build import FAMILIES
 
@@ -201,7 +201,7 @@ def load_data(settings: Settings) -> Dataset:
     if settings.missing:
         raise InputError("--missing is for tables of typed columns; add --columns auto")
     if settings.data != "digits":
-        return from_path(
+        return from_numbers(
             settings.data,
             seed=settings.seed,
             key=settings.key,

@@ -11,6 +11,7 @@
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,12 +147,9 @@ def from_path(
         )
     is_split = path.suffix.lower() == ".npz" and key is None and set(SPLITS) <= set(npz_keys(path))
     tables = _read_splits(path) if is_split else (read_table(path, key=key, delimiter=delimiter),)
-    shape = _image_shape(tables[0], image_shape)
-    if domain is not None:
-        rows, num_values = [_of_domain(table, domain) for table in tables], None
-    else:
-        rows = [_as_categories(table) for table in tables]
-        num_values = _check_range(tables, rows, num_values)
+    shape = image_shape_of(tables[0], image_shape)
+    rows = [values_of(table, domain) for table in tables]
+    num_values = None if domain is not None else check_range(tables, rows, num_values)
     flat = [part.reshape(len(part), -1) for part in rows]
     train, valid, test = flat if is_split else split_rows(flat[0], tables[0].source, seed)
     return Dataset(name_of(path), train, valid, test, shape, num_values)
@@ -194,7 +192,12 @@ def _unpack_bits(table: Table, path: Path) -> Table:
     return unpacked
 
 
-def _image_shape(table: Table, wanted: ImageShape | None) -> ImageShape | None:
+def image_shape_of(table: Table, wanted: ImageShape | None) -> ImageShape | None:
+    """(channels, height, width) of the rows of a table, if they are images.
+
+    Raises:
+        InputError: The shape that is wanted does not fit.
+    """
     row = table.values.shape[1:]
     shape = None if len(row) == 1 else (1, *row) if len(row) == 2 else row
     if wanted is None or shape == wanted:
@@ -210,6 +213,15 @@ def _image_shape(table: Table, wanted: ImageShape | None) -> ImageShape | None:
             "choose an image shape (--image-shape) that fits"
         )
     return wanted
+
+
+def values_of(table: Table, domain: Domain | None) -> Array:
+    """The values of a table as numbers of a domain, or without one as categories.
+
+    Raises:
+        InputError: A value is none of them.
+    """
+    return _as_categories(table) if domain is None else _of_domain(table, domain)
 
 
 def _of_domain(table: Table, domain: Domain) -> Array:
@@ -237,8 +249,17 @@ def _as_categories(table: Table) -> Array:
     return values.astype(np.int64)
 
 
-def _check_range(tables: tuple[Table, ...], rows: list[Array], num_values: int | None) -> int:
-    """The number of values, after checking that every value is below it and none is negative."""
+def check_range(tables: Sequence[Table], rows: Sequence[Array], num_values: int | None) -> int:
+    """The number of categories: as said, or one more than the largest, and at least 2.
+
+    Args:
+        tables: The tables, for messages.
+        rows: Their values.
+        num_values: What is said of it.
+
+    Raises:
+        InputError: A value is negative or too large.
+    """
     for table, values in zip(tables, rows, strict=True):
         bad = first_index(values < 0)
         if bad is not None:

@@ -49,20 +49,23 @@ class Table:
         values: (N, D), (N, H, W) or (N, C, H, W); booleans, integers or floats.
         source: The file, and the array in it if it holds several.
         first_line: For text, the line of the first row, counted from 1; None for binary files.
+        first_row: For a part of an array, the number of its first row.
     """
 
     values: Array
     source: str
     first_line: int | None = None
+    first_row: int = 0
 
     def where(self, index: tuple[int, ...]) -> str:
         """The position of a value in words: as line and column for text, as indices from 0 for arrays."""
         if self.first_line is not None:
             return f"{self.source}, line {index[0] + self.first_line}, column {index[1] + 1}"
+        first = self.first_row + index[0]
         if len(index) == 2:
-            return f"{self.source}, row {index[0]}, column {index[1]} (counted from 0)"
+            return f"{self.source}, row {first}, column {index[1]} (counted from 0)"
         *channel, row, column = index[1:]
-        named = [f"image {index[0]}", *(f"channel {c}" for c in channel), f"row {row}", f"column {column}"]
+        named = [f"image {first}", *(f"channel {c}" for c in channel), f"row {row}", f"column {column}"]
         return f"{self.source}, {', '.join(named)} (counted from 0)"
 
 

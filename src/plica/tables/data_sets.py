@@ -7,6 +7,7 @@ numbers. Of a large one training rows are not held (`large.py`).
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -15,12 +16,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
-from plica.files.datasets import SPLITS, Dataset, name_of, split_rows
+from plica.files.datasets import SPLITS, Dataset, ImageShape, from_path, name_of, split_rows
 from plica.files.encoding import Encoding
 from plica.files.infer import ColumnRecord, infer_columns
 from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array, Batch, RowFile
 from plica.files.tables import npz_keys
+from plica.paths import as_path
+from plica.symbolic.domains import Domain
 from plica.tables.files import Location, open_table
 
 _SHOWN = 5  # columns that a message lists
@@ -63,6 +66,42 @@ def from_typed(
             for name in (SPLITS if is_split else (key,))
         ]
         return of_rows(files, name=name_of(Path(path)), source=str(path), records=records, words=words, seed=seed)
+
+
+def from_numbers(
+    path: str | os.PathLike[str],
+    *,
+    seed: int = 0,
+    key: str | None = None,
+    image_shape: ImageShape | None = None,
+    num_values: int | None = None,
+    domain: Domain | None = None,
+    delimiter: str | None = None,
+) -> Dataset:
+    """Rows of one kind; see `plica.files.datasets.from_path`. Training rows of a large array are not held.
+
+    Raises:
+        FileFormatError: The file cannot be read.
+        InputError: A value does not fit, or there are too few rows.
+    """
+    path = as_path(path)
+    ending = path.suffix.lower()
+    is_split = ending == ".npz" and key is None and set(SPLITS) <= set(npz_keys(path))
+    if ending in (".npy", ".npz") and delimiter is None and path.is_file() and not is_split:
+        from plica.tables.large import large_array
+
+        of_array = large_array(path, seed=seed, key=key, image_shape=image_shape, num_values=num_values, domain=domain)
+        if of_array is not None:
+            return of_array
+    return from_path(
+        path,
+        seed=seed,
+        key=key,
+        image_shape=image_shape,
+        num_values=num_values,
+        domain=domain,
+        delimiter=delimiter,
+    )
 
 
 def of_rows(

@@ -5,7 +5,8 @@ validation rows are held, and so is a sample of the training rows, by which reci
 
 | held | rows |
 |---|---|
-| all, of tables up to 2^23 cells (64 MiB) or 10,000 rows | all |
+| all, of tables of typed columns up to 2^23 cells (64 MiB) or 10,000 rows | all |
+| all, of arrays of numbers up to 2^26 of them or 10,000 rows | all |
 | test rows, validation rows | 14 percent each, at most 2^20 cells and 50,000 rows, about |
 | a sample of the training rows | at most 2^21 cells and 100,000 rows, about |
 """
@@ -14,24 +15,88 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 
-from plica.data import NumberRows, numbers
+from plica.data import NumberRows, Rows, numbers
 from plica.data.number_rows import Contents, Part, uniform
 from plica.data.rows import rows_at_once
-from plica.files.datasets import HELD_OUT, Streamed
+from plica.files.datasets import (
+    HELD_OUT,
+    Dataset,
+    ImageShape,
+    Streamed,
+    check_range,
+    image_shape_of,
+    name_of,
+    values_of,
+)
 from plica.files.rows.batch import Array
+from plica.files.tables import Member, Table, check_table, map_npy
+from plica.ir.dtypes import DType
+from plica.symbolic.domains import Domain
 
 _MOST_HELD_CELLS, _MOST_HELD_ROWS = 1 << 23, 10_000
+_MOST_HELD_NUMBERS = 1 << 26  # in the type of the file, and in that of the values
 _HELD_OUT_CELLS, _HELD_OUT_ROWS = 1 << 20, 50_000
 _SAMPLE_CELLS, _SAMPLE_ROWS = 1 << 21, 100_000
 _LEAST_ROWS = 100  # of a part, of rows of many cells
 
 
-def is_large(num_rows: int, width: int) -> bool:
+def is_large(num_rows: int, width: int, most: int = _MOST_HELD_CELLS) -> bool:
     """Whether rows are too many to be held."""
-    return num_rows > _MOST_HELD_ROWS and num_rows * width > _MOST_HELD_CELLS
+    return num_rows > _MOST_HELD_ROWS and num_rows * width > most
+
+
+def large_array(
+    path: Path,
+    *,
+    seed: int,
+    key: str | None,
+    image_shape: ImageShape | None,
+    num_values: int | None,
+    domain: Domain | None,
+) -> Dataset | None:
+    """The data set of a large `.npy` or array of a `.npz`, as `plica.files.datasets.from_path` makes it of others.
+
+    Args:
+        path: The file.
+        seed: The seed of the split.
+        key: Which array of a `.npz`.
+        image_shape: (channels, height, width), for images stored as flat rows.
+        num_values: Number of values of each variable; by default one more than the largest.
+        domain: The legal values; by default categories, as many as `num_values`.
+
+    Returns:
+        None if the array is not large.
+
+    Raises:
+        FileFormatError: The file cannot be read.
+        InputError: A value does not fit.
+    """
+    array = Member(path, key) if path.suffix.lower() == ".npz" else map_npy(path)
+    source = f"{path}[{array.key}]" if isinstance(array, Member) else str(path)
+    try:
+        num_rows, width = (array.shape[0], int(np.prod(array.shape[1:]))) if len(array.shape) > 1 else (0, 0)
+        if not is_large(num_rows, width, _MOST_HELD_NUMBERS):
+            return None
+        found, step = 0, rows_at_once(width)
+        for start in range(0, num_rows, step):
+            part = Table(np.asarray(array[start : start + step]), source, first_row=start)
+            check_table(part)
+            values = values_of(part, domain)
+            if domain is None:
+                found = max(found, check_range((part,), (values,), num_values))
+        shape = image_shape_of(part, image_shape)
+    finally:
+        if isinstance(array, Member):
+            array.close()
+    rows = NumberRows(Rows(path, key=key))
+    *held, streamed = streamed_split(rows, num_rows, seed, with_test=True)
+    stored = np.dtype(np.int64) if domain is None else domain.dtype(DType.FLOAT64).numpy
+    train, valid, test = (values.astype(stored) for values in held)
+    return Dataset(name_of(path), train, valid, test, shape, found if domain is None else None, None, streamed)
 
 
 def streamed_split(
