@@ -60,9 +60,10 @@ def test_an_example_of_a_module_has_what_it_needs_and_no_more(monkeypatch: pytes
     monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
     [example] = importlib.import_module("shown_examples").examples_of("plica.symbolic.parameters", "SigmoidParameter")
     lines = example.text.splitlines()
-    assert [line.partition(" = ")[0] for line in lines[:2]] == [">>> import plica.numpy as pnp", ">>> x, y"]
-    assert len(lines) == 4
-    assert lines[2].startswith(">>> SigmoidParameter(")
+    assert lines[:2] == [">>> import numpy as np", ">>> import plica.numpy as pnp"]
+    assert lines[2].startswith(">>> x, y = ")
+    assert lines[3].startswith(">>> SigmoidParameter(")
+    assert len(lines) == 5
 
 
 @pytest.mark.parametrize("path", generated_files(), ids=lambda path: path.name)

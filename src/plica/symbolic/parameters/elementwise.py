@@ -5,6 +5,7 @@
 
 Numbers of an operation have a fold axis ahead of their shape:
 
+>>> import numpy as np
 >>> import plica.numpy as pnp
 >>> x, y = np.array([[-1.0, 0.0, 2.0]]), np.array([[0.5, 0.25, 2.0]])
 >>> HadamardParameter((3,), (3,)).evaluate(pnp, x, y)

@@ -11,6 +11,7 @@ in ordinary arithmetic. Products multiply signs and add sizes.
 
 The sum of 3 and -5, whose logarithms and signs have a fold axis ahead:
 
+>>> import numpy as np
 >>> import plica.numpy as pnp
 >>> sizes, signs = np.log([[3.0, 5.0]]), SignParameter((2,)).evaluate(pnp, np.array([[3.0, -5.0]]))
 >>> signs, np.exp(SumSizeParameter((2,), (2,)).evaluate(pnp, sizes, signs)).round(3)
