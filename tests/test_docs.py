@@ -1,6 +1,7 @@
 """Every example of the documentation runs, and its generated parts are up to date."""
 
 import doctest
+import importlib
 import re
 import shlex
 import tomllib
@@ -44,6 +45,25 @@ def test_examples_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with own_operations():
         failures, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert failures == 0
+
+
+def test_every_public_name_has_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    names, shown = (importlib.import_module(module) for module in ("public_names", "shown_examples"))
+    groups = {module: names.kinds(module) for module in names.MODULES}
+    called = [(module, name) for module, kinds in groups.items() for name in (*kinds["classes"], *kinds["functions"])]
+    assert len(called) > 500
+    assert [f"{module}.{name}" for module, name in called if not shown.has_example(module, name)] == []
+
+
+def test_an_example_of_a_module_has_what_it_needs_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    [example] = importlib.import_module("shown_examples").examples_of("plica.symbolic.parameters", "SigmoidParameter")
+    lines = example.text.splitlines()
+    assert lines[:2] == [">>> import numpy as np", ">>> import plica.numpy as pnp"]
+    assert lines[2].startswith(">>> x, y = ")
+    assert lines[3].startswith(">>> SigmoidParameter(")
+    assert len(lines) == 5
 
 
 @pytest.mark.parametrize("path", generated_files(), ids=lambda path: path.name)

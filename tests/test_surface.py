@@ -19,7 +19,7 @@ plica.templates.region_graph plica.templates.automata plica.templates.logic plic
 """
 LONGEST = 600
 _OF_A_FIELD = 60  # characters, of tables' rows, which have a field for each column
-ALIASES = {"Array", "Namespace", "OperatorKey", "ParameterFactory", "Shape", "Value"}  # of types of other libraries
+ALIASES = {"OperatorKey", "ParameterFactory", "Shape", "Value"}  # of types of other libraries
 SHOWN = {
     "plica": ("jit", "load", "Circuit", "__version__", "queries", "templates", "learn", "tables", "data", "sklearn"),
     "plica.data": ("Rows",),

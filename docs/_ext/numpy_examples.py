@@ -19,6 +19,7 @@ _TRUTH = ("x, y = np.array([True, False]), np.array([True, True])", "pnp.{name}(
 _SERIES = ("x = np.array([1.0, 2.0, 3.0, 4.0])", "pnp.{name}(x).round(3)")
 _IMAGE = (_A, "pnp.{name}(a).round(3)")
 _KEY = ("key = pnp.random.key(0)",)
+_FACTOR = ("factor, missing = np.array([[[[1.0, 0.0], [1.0, 1.0]]]]), np.array([[[False, True]]])",)
 
 _SHARED = {
     _TWO: "add subtract multiply divide pow remainder floor_divide equal not_equal less less_equal greater "
@@ -38,6 +39,7 @@ _SHARED = {
 }
 _OWN = {
     "acosh": ("pnp.acosh(np.array([1.0, 2.0]))",),
+    "angle": ("pnp.angle(np.array([1j, -1.0]))",),
     "arange": ("pnp.arange(1, 10, 3)",),
     "asarray": ("pnp.asarray([1.5, 2.5])",),
     "astype": ("pnp.astype(np.array([1.7, -1.7]), 'int64')",),
@@ -52,6 +54,13 @@ _OWN = {
     "can_cast": ("pnp.can_cast('int32', 'int64'), pnp.can_cast('float64', 'float32')",),
     "clip": ("pnp.clip(np.array([-1.0, 0.5, 7.0]), 0.0, 1.0)",),
     "concat": ("pnp.concat([np.array([1, 2]), np.array([3])])",),
+    "conditional_factor": (*_FACTOR, "pnp.conditional_factor(factor, missing)"),
+    "conditional_moments": (
+        *_FACTOR,
+        "pnp.conditional_moments(np.array([[[[2.0, 0.0]]]]), factor, missing, np.ones((1, 1, 1)))",
+    ),
+    "conj": ("pnp.conj(np.array([1 + 2j]))",),
+    "directed_matmul": ("pnp.directed_matmul(np.array([[[1.0, -1.0]]]), np.log([[[3.0, 5.0]]]), np.ones((1, 1, 2)))",),
     "einsum": (_A, "pnp.einsum('ij,jk->ik', a, a)"),
     "empty": ("pnp.empty((2, 3)).shape",),
     "empty_like": (_A, "pnp.empty_like(a).shape"),
@@ -68,9 +77,7 @@ _OWN = {
     "gammaincinv": ("pnp.gammaincinv(2.0, np.array([0.1, 0.9]))",),
     "iinfo": ("pnp.iinfo('int8').max",),
     "imag": ("pnp.imag(np.array([1 + 2j]))",),
-    "real": ("pnp.real(np.array([1 + 2j]))",),
-    "conj": ("pnp.conj(np.array([1 + 2j]))",),
-    "angle": ("pnp.angle(np.array([1j, -1.0]))",),
+    "index": ("pnp.index(np.array([5, 6, 7]), slice(1, None))",),
     "isdtype": ("pnp.isdtype(pnp.float32, 'real floating')",),
     "isfinite": ("pnp.isfinite(np.array([1.0, np.inf, np.nan]))",),
     "isin": ("pnp.isin(np.array([1, 2, 3]), np.array([3, 1]))",),
@@ -84,25 +91,35 @@ _OWN = {
     "linalg.tensordot": (_A, "pnp.linalg.tensordot(a, a, axes=1)"),
     "linalg.vecdot": ("pnp.linalg.vecdot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))",),
     "linspace": ("pnp.linspace(0, 1, 5)",),
-    "logical_not": ("pnp.logical_not(np.array([True, False]))",),
-    "log_einsum_exp": (),
+    "log_einsum_exp": ("pnp.log_einsum_exp('fbi,foi->fbo', [np.log([[[0.5, 0.25]]])], np.ones((1, 1, 2)))",),
     "log_matmul_exp": (_A, "pnp.log_matmul_exp(np.log(a), np.log(a))"),
+    "log_multivariate_normal": (*_FACTOR, "pnp.log_multivariate_normal(np.zeros((1, 1, 1, 2)), factor, missing)"),
+    "log_normal": ("pnp.log_normal(np.array([0.0, 1.0]), 0.0, 0.0)",),
+    "logical_not": ("pnp.logical_not(np.array([True, False]))",),
+    "lookup": ("pnp.lookup(np.array([[[0.1, 0.9], [0.6, 0.4]]]), np.array([[1, 0, 1]]))",),
     "matmul": (_A, "pnp.matmul(a, a)"),
     "meshgrid": ("pnp.meshgrid(np.array([1, 2]), np.array([3, 4]), indexing='ij')",),
     "moveaxis": ("pnp.moveaxis(np.zeros((2, 3, 4)), 0, -1).shape",),
     "permute_dims": ("pnp.permute_dims(np.zeros((2, 3, 4)), (2, 0, 1)).shape",),
+    "random.bernoulli": (*_KEY, "pnp.random.bernoulli(key, 0.5, (4,))"),
     "random.bits": (*_KEY, "pnp.random.bits(key, (2,)).shape"),
     "random.categorical": (*_KEY, "pnp.random.categorical(key, pnp.log(pnp.asarray([0.9, 0.1])))"),
+    "random.choice": (*_KEY, "pnp.random.choice(key, 10, (3,), replace=False)"),
     "random.exponential": (*_KEY, "pnp.random.exponential(key, (2,)).shape"),
     "random.gumbel": (*_KEY, "pnp.random.gumbel(key, (2,)).shape"),
     "random.permutation": (*_KEY, "pnp.random.permutation(key, 5)"),
     "random.randint": (*_KEY, "pnp.random.randint(key, (4,), 0, 10)"),
     "random.split": (*_KEY, "pnp.random.split(key).shape"),
     "random.uniform": (*_KEY, "pnp.random.uniform(key, (2,))"),
+    "real": ("pnp.real(np.array([1 + 2j]))",),
+    "regression_matrix": (*_FACTOR, "pnp.regression_matrix(factor, missing)"),
     "repeat": ("pnp.repeat(np.array([1, 2]), 2)",),
     "reshape": ("pnp.reshape(np.arange(6), (2, 3))",),
     "result_type": ("pnp.result_type(np.float32(1), 'int16')",),
     "roll": ("pnp.roll(np.array([1, 2, 3]), 1)",),
+    "search_cumulative": (
+        "pnp.search_cumulative(np.array([[[0.25, 1.0]]]), np.array([[0, 0]]), np.array([[0.1, 0.5]]))",
+    ),
     "searchsorted": ("pnp.searchsorted(np.array([1.0, 2.0, 3.0]), np.array([2.5]))",),
     "squeeze": ("pnp.squeeze(np.zeros((1, 3)), 0).shape",),
     "stack": ("pnp.stack([np.array([1, 2]), np.array([3, 4])])",),
@@ -110,6 +127,8 @@ _OWN = {
     "take_along_axis": (_A, "pnp.take_along_axis(a, np.array([[1], [0]]), axis=1)"),
     "tensordot": (_A, "pnp.tensordot(a, a, axes=1)"),
     "tile": ("pnp.tile(np.array([1, 2]), (2, 2))",),
+    "unpack": ("pnp.unpack(np.array([[0, 1], [2, 3]]), (0,), (2,))",),
+    "update": ("pnp.update(np.zeros(3), slice(1, None), 5.0)",),
     "vecdot": ("pnp.vecdot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))",),
     "where": ("pnp.where(np.array([True, False]), 1, 2)",),
 }
@@ -123,8 +142,6 @@ def example_of(name: str) -> str:
         RuntimeError: The example of the table does not run.
     """
     lines = [line.format(name=name) for line in _LINES.get(name, _ONE)]
-    if not lines:
-        return ""
     import plica.numpy as pnp
 
     names: dict[str, Any] = {"np": np, "pnp": pnp}

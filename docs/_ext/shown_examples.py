@@ -1,5 +1,6 @@
 """Examples of public names: lines of a docstring or of a page of the guide, all of which the test suite runs."""
 
+import ast
 import doctest
 import inspect
 import re
@@ -33,6 +34,14 @@ def _blocks() -> list[tuple[str, str]]:
     ]
 
 
+def has_example(module: str, name: str) -> bool:
+    """Whether the page of a name shows an example: one of its docstring, of a method's, or of `examples_of`."""
+    value = getattr(module_of(module), name)
+    members = vars(value).values() if isinstance(value, type) else ()
+    documented = any(">>>" in (inspect.getdoc(one) or "") for one in (value, *members))
+    return documented or bool(examples_of(module, name))
+
+
 def examples_of(module: str, name: str) -> list[Shown]:
     """An example of a name from its module, or else from the guide; none where its docstring has one already."""
     value = getattr(module_of(module), name)
@@ -49,9 +58,39 @@ def _of_modules(module: str, name: str, value: Any) -> Iterator[Shown]:
     """Examples of the module that defines the name, and of the one that has it in public."""
     for home in dict.fromkeys((getattr(value, "__module__", None), module)):
         text = getattr(sys.modules.get(home or ""), "__doc__", None) or ""
-        block = "".join("".join(_as_typed(example)) for example in doctest.DocTestParser().get_examples(text))
-        if re.search(rf"\b{re.escape(name)}\b", block):
-            yield Shown(block, "")
+        chosen = _about(name, doctest.DocTestParser().get_examples(text))
+        if chosen:
+            yield Shown("".join("".join(_as_typed(example)) for example in chosen), "")
+
+
+def _about(name: str, examples: list[doctest.Example]) -> list[doctest.Example]:
+    """The examples that name something, and those before them that they need; all where no result names it."""
+    named = [bool(re.search(rf"\b{re.escape(name)}\b", example.source + example.want)) for example in examples]
+    chosen: list[doctest.Example] = []
+    needed: set[str] = set()
+    for is_named, example in reversed(list(zip(named, examples, strict=True))):
+        made, read = _names(example)
+        if (is_named and example.want) or made & needed or (read & needed and not made and not example.want):
+            chosen.insert(0, example)
+            needed = (needed - made) | read
+    return chosen or (examples if any(named) else [])
+
+
+def _names(example: doctest.Example) -> tuple[set[str], set[str]]:
+    """The names that an example makes, and those that it reads."""
+    made: set[str] = set()
+    read: set[str] = set()
+    arguments: set[str] = set()
+    for node in ast.walk(ast.parse(example.source)):
+        if isinstance(node, ast.alias):
+            made.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            made.add(node.name)
+        elif isinstance(node, ast.arg):
+            arguments.add(node.arg)
+        elif isinstance(node, ast.Name):
+            (read if isinstance(node.ctx, ast.Load) else made).add(node.id)
+    return made, read - arguments
 
 
 def _as_typed(example: doctest.Example) -> Iterator[str]:
@@ -64,7 +103,7 @@ def _of_guide(module: str, name: str) -> Iterator[Shown]:
     short = {"plica.numpy": "pnp"}.get(module, module).replace("plica.numpy", "pnp")
     patterns = [rf"\b{re.escape(short)}\.{name}\b"]
     if not module.startswith("plica.numpy"):
-        patterns.append(rf"(?<![.\w]){name}\(")
+        patterns.append(rf"(?<![.\w]){name}\(|\bclass \w+\({name}\b")
     for pattern in patterns:
         for page, text in _blocks():
             if re.search(pattern, text):

@@ -116,6 +116,12 @@ class RowBatch(Batch):
 
     Attributes:
         data: A `pyarrow.RecordBatch` with the B rows.
+
+    >>> from plica.data import Rows
+    >>> pets = pa.table({"pet": ["cat", "dog", "cat"]})
+    >>> batch = next(iter(Rows(pets).batches(size=2)))
+    >>> batch.data.to_pydict(), batch.take(np.array([1])).rows
+    ({'pet': ['cat', 'dog']}, array([1]))
     """
 
     data: Any
@@ -159,6 +165,15 @@ class NumberBatch(Batch):
 
     Attributes:
         numbers: (B, V), NaN where a cell is missing.
+
+    >>> from plica.data import Rows, numbers
+    >>> from plica.files.encoding import Encoding
+    >>> from plica.files.kinds import TableColumn
+    >>> rows = Rows(pa.table({"age": [2.5, None, 1.0]}))
+    >>> for batch in numbers(Encoding((TableColumn("age", "real"),), ()), rows, size=2):
+    ...     print(batch.rows, batch.numbers.tolist())
+    [0 1] [[2.5], [nan]]
+    [2] [[1.0]]
     """
 
     numbers: Array

@@ -209,6 +209,12 @@ class Summary:
     Attributes:
         source: The name of the table in messages.
         columns: The summary of each column, by its name.
+
+    >>> from plica.data.rows import Rows
+    >>> parts = [summarise(Rows(pa.table({"age": ages}))) for ages in ([1.0, 2.0], [6.0])]
+    >>> both = parts[0].merged(parts[1])
+    >>> both.num_rows, both.columns["age"].moments.mean
+    (3, 3.0)
     """
 
     source: str

@@ -36,6 +36,12 @@ def draw_circuit(
         path: The ending chooses the format.
         image_shape: (channels, height, width) if variable v is entry v of an image; layers then show their pixels.
         title: The heading.
+
+    >>> from pathlib import Path
+    >>> from plica.templates.pgms import fully_factorized
+    >>> draw_circuit(fully_factorized(2, "embedding"), "circuit.svg")
+    >>> "3 layers, 2 edges, 2 variables" in Path("circuit.svg").read_text()
+    True
     """
     view = view_circuit(circuit)
     rows = Counter(depths(view.inputs))

@@ -45,6 +45,16 @@ class FoldedProgram:
         run_time: The names of constants that are known at the first call.
         form: "runtime" or "split".
         folding: The Programs that it was split into.
+
+    >>> import plica, plica.numpy as pnp
+    >>> program = plica.trace(lambda x, w: x @ pnp.exp(w), plica.spec(("b", 4)), plica.spec((4, 3)))
+    >>> folded = plica.fold_constants(program, run_time=("w",))
+    >>> print(folded.runtime_fold)
+    { lambda ; w:f32[4,3] . let
+        a:f32[4,3] = exp w
+      in (a,) }
+    >>> folded.kept, folded.arguments
+    (('a',), {'x': 'x', 'w': None})
     """
 
     program: Program

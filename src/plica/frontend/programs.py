@@ -41,6 +41,14 @@ def verify(program: Program) -> None:
 
     Raises:
         VerifyError: A rule is broken; the message shows the equation between its neighbours.
+
+    >>> import plica
+    >>> from dataclasses import replace
+    >>> program = plica.trace(lambda x: x + x, plica.spec((2,), "float32"))
+    >>> plica.verify(program)
+    >>> plica.verify(replace(program, equations=()))
+    Traceback (most recent call last):
+    plica.errors.VerifyError: the signature: the results, a, is used before it is defined
     """
     verify_program(program, OPS)
 

@@ -32,6 +32,13 @@ def stablehlo(
         InputError: There is no such query, or no such size.
         ShapeError: The sizes that are given contradict each other.
         UnsupportedError: A part of the model, which the message names, has no form in StableHLO.
+
+    >>> import plica
+    >>> text, arrays = stablehlo(plica.trace(lambda x: x + x, plica.spec((2,), "float32")))
+    >>> print(text)
+    // x: f32[2]
+    module @plica {
+    ...
     """
     if query is not None and not isinstance(query, str):
         raise InputError(f"query: expected the name of one query, found {query!r}; export one at a time.")

@@ -44,6 +44,14 @@ class Flows:
         refused: Why other layers that are learned have none, by layer.
         num_rows: The number of rows.
         log_likelihood: The sum of the log-likelihoods of the rows.
+
+    >>> import plica
+    >>> from plica.symbolic.layers import BernoulliLayer
+    >>> coin = BernoulliLayer([0], 1)
+    >>> model = plica.compile(plica.Circuit([coin], {}, [coin]))
+    >>> both = flows(model, torch.tensor([[1], [0]])) + flows(model, torch.tensor([[1]]))
+    >>> both.num_rows, both.statistics[coin]["states"].tolist()
+    (3, [[1.0, 2.0]])
     """
 
     counts: Mapping[str, Tensor]

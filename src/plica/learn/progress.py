@@ -65,6 +65,11 @@ class Progress(_Bar):
         unit: The word for a row.
         scored: The word for what chooses the best epoch.
         quiet: Whether to show nothing.
+
+    >>> import contextlib
+    >>> with contextlib.redirect_stderr(sys.stdout), Progress(rows=100, epochs=2) as progress:
+    ...     progress.on_epoch(Epoch(number=1, train=-2.5, valid=-2.0, best=True, seconds=0.1))
+    epoch 1/2: train -2.500, valid -2.000, best -2.000 nats
     """
 
     def __init__(

@@ -31,6 +31,15 @@ def mean_log_likelihood(model: nn.Module, rows: Rows | Stream, batch: int) -> fl
     Raises:
         InputError: There are no rows, or the model has no learned parameter or several outputs.
         DTypeError: The rows are no numbers.
+
+    >>> import plica
+    >>> from plica.symbolic.initializers import ConstantTensorInitializer
+    >>> from plica.symbolic.layers import BernoulliLayer
+    >>> from plica.symbolic.parameters import TensorParameter
+    >>> coin = BernoulliLayer([0], 1, logits=TensorParameter(1, initializer=ConstantTensorInitializer(0.0)))
+    >>> model = plica.compile(plica.Circuit([coin], {}, [coin]))
+    >>> round(mean_log_likelihood(model, torch.tensor([[1], [0], [0]]), batch=2), 4)  # log 0.5
+    -0.6931
     """
     parameter = first_parameter(model)
     batch = integer("mean_log_likelihood", "batch", batch, least=1)

@@ -18,6 +18,12 @@ class TensorBoard:
 
     Raises:
         MissingExtraError: TensorBoard is not installed.
+
+    >>> from pathlib import Path
+    >>> with TensorBoard("runs/pets") as board:
+    ...     board.on_epoch(Epoch(number=1, train=-2.5, valid=-2.0, best=True, seconds=0.1))
+    >>> [path.name for path in Path("runs/pets").iterdir()]
+    ['events.out.tfevents...']
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -68,6 +68,15 @@ class NativeModule:
         manifest: Its manifest.
         target: The target whose code runs.
         signer: The public key that the file names as its signer's; empty if it is not signed.
+
+    >>> import plica, plica.native
+    >>> from plica.symbolic.layers import BernoulliLayer
+    >>> from plica.symbolic.parameters import ConstantParameter
+    >>> coin = BernoulliLayer([0], 1, probs=ConstantParameter(1, value=[0.25]))
+    >>> plica.native.compile(plica.Circuit([coin], {}, [coin]), "coin.plicab")
+    >>> with load("coin.plicab") as module:
+    ...     module.entries, np.exp(module(np.array([[0], [1]]))).flatten()
+    (('log_likelihood', 'marginal'), array([0.75, 0.25], dtype=float32))
     """
 
     def __init__(

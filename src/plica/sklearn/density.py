@@ -29,6 +29,10 @@ class CircuitDensity(OutlierMixin, DensityMixin, CircuitEstimator):
     Attributes:
         model_: The model of the table, a `plica.tables.TableModel`.
         offset_: The log-likelihood below which a row is an outlier.
+
+    >>> X = np.random.default_rng(0).normal(size=(60, 1))
+    >>> CircuitDensity(units=2, epochs=1).fit(X).predict([[0.0], [9.0]])
+    array([ 1, -1])
     """
 
     def __init__(

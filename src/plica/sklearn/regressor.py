@@ -16,6 +16,12 @@ class CircuitRegressor(RegressorMixin, CircuitEstimator):
 
     Attributes:
         model_: The model of features and target, a `plica.tables.TableModel` whose last column is `target`.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(60, 1))
+    >>> low, high = CircuitRegressor(units=2, epochs=1).fit(X, X[:, 0]).predict([[0.5]], quantiles=[0.1, 0.9])[0]
+    >>> bool(low < high)
+    True
     """
 
     def fit(self, X: Any, y: Any) -> Self:

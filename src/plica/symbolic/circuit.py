@@ -56,6 +56,13 @@ class CircuitOperation:
         operands: The circuits, in order.
         metadata: The settings of the operator, of which it keeps a copy. Arrays and tensors become read-only
             arrays.
+
+    >>> from plica.symbolic.functional import integrate
+    >>> from plica.symbolic.layers import EmbeddingLayer
+    >>> coin = EmbeddingLayer([0], 1)
+    >>> operation = integrate(Circuit([coin], {}, [coin])).operation
+    >>> operation.operator, operation.metadata
+    ('integrate', {'scope': Scope({0})})
     """
 
     operator: str

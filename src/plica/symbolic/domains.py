@@ -26,6 +26,21 @@ from numpy.typing import NDArray
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import DType, as_dtype
 
+__all__ = [
+    "ANGLES",
+    "BOOLEANS",
+    "COUNTS",
+    "INTEGERS",
+    "NONNEGATIVE_REALS",
+    "POSITIVE_REALS",
+    "REALS",
+    "UNIT_INTERVAL",
+    "Domain",
+    "finite",
+    "nearest",
+    "outside",
+]
+
 Number: TypeAlias = int | float
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any

@@ -12,6 +12,34 @@ the rules of the active context, else the built-in ones.
 (Scope({1}), Scope({1}), Scope({1, 5}))
 >>> concatenate([circuit, circuit]).operation.operator
 'concatenate'
+
+A coin that shows 1 with probability 0.25, and what circuits made from it compute:
+
+>>> import plica, torch
+>>> from plica.symbolic.layers import BernoulliLayer, EmbeddingLayer, PolynomialLayer
+>>> from plica.symbolic.parameters import ConstantParameter
+>>> layer, states = BernoulliLayer([0], 1, probs=ConstantParameter(1, value=[0.25])), torch.tensor([[0], [1]])
+>>> coin = Circuit([layer], {}, [layer])
+>>> def values(circuit, *rows):
+...     return plica.compile(circuit, semiring="sum-product")(*rows).flatten().tolist()
+>>> values(coin, states), values(power(coin, 2), states)
+([0.75, 0.25], [0.5625, 0.0625])
+>>> values(mixture([coin, power(coin, 2)], [0.5, 0.5]), states)
+[0.65625, 0.15625]
+>>> values(evidence(coin, {0: 1})), values(condition(coin, {0: 1}))
+([0.25], [1.0])
+>>> single = HadamardLayer(1, arity=1)
+>>> list(simplify(Circuit([layer, single], {single: [layer]}, [single])).layers)
+[BernoulliLayer(scope={0}, 1)]
+
+The derivative of 1 + 2 x + 3 x^2 at 2, and its value; the conjugates of a table of complex numbers:
+
+>>> curve = PolynomialLayer([0], 1, degree=2, coeff=ConstantParameter(1, 3, value=[[1.0, 2.0, 3.0]]))
+>>> values(differentiate(Circuit([curve], {}, [curve])), torch.tensor([[2.0]]))
+[14.0, 17.0]
+>>> table = EmbeddingLayer([0], 1, weight=ConstantParameter(1, 2, value=[[1 + 2j, 3.0]]))
+>>> conjugate(Circuit([table], {}, [table])).layers[0].params["weight"]
+Parameter((1, 2): ConstantParameter -> ConjugateParameter)
 """
 
 from __future__ import annotations

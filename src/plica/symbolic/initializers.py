@@ -7,6 +7,9 @@ An initializer is data: its `config` has the settings, and its method `draw` is 
     [1.0, 1.0]
     >>> DirichletInitializer([1.0, 2.0]).allows_shape((4, 3))
     False
+
+    >>> UniformInitializer(2.0, 3.0).draw(np.random.default_rng(0), (3,)).round(2)
+    array([2.64, 2.27, 2.04])
 """
 
 import math
@@ -23,11 +26,32 @@ from numpy.typing import NDArray
 from plica.arguments import elements, integer
 from plica.errors import DTypeError, InputError, ShapeError
 
+__all__ = [
+    "ConstantTensorInitializer",
+    "DirichletInitializer",
+    "Initializer",
+    "InitializerRow",
+    "NormalInitializer",
+    "UniformInitializer",
+]
+
 Shape = tuple[int, ...]
 
 
 class Initializer(ABC):
-    """A rule that fills a tensor of a given shape."""
+    """A rule that fills a tensor of a given shape.
+
+    >>> class Ramp(Initializer):
+    ...     config = {}
+    ...
+    ...     def allows_shape(self, shape):
+    ...         return len(shape) == 1
+    ...
+    ...     def draw(self, generator, shape):
+    ...         return np.arange(shape[0], dtype=float)
+    >>> Ramp().draw(np.random.default_rng(0), (3,))
+    array([0., 1., 2.])
+    """
 
     __slots__ = ()
 
@@ -186,6 +210,10 @@ class InitializerRow:
     Args:
         initializer: The class.
         draw: `(initializer, generator, shape)`, as `Initializer.draw`.
+
+    >>> row = InitializerRow(NormalInitializer, lambda normal, generator, shape: np.full(shape, normal.mean))
+    >>> row.draw(NormalInitializer(5.0), np.random.default_rng(0), (2,))
+    array([5., 5.])
     """
 
     initializer: type[Initializer]

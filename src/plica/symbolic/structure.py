@@ -70,7 +70,12 @@ class LayerGraph(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class StructuralProperties:
-    """Structural properties of a circuit; each is defined at the property `is_...` of `Circuit`."""
+    """Structural properties of a circuit; each is defined at the property `is_...` of `Circuit`.
+
+    >>> from plica.templates.pgms import hmm
+    >>> hmm([0, 1, 2], "embedding").properties
+    StructuralProperties(smooth=True, decomposable=True, structured_decomposable=True, omni_compatible=False)
+    """
 
     smooth: bool
     decomposable: bool

@@ -140,6 +140,12 @@ def load(path: str | os.PathLike[str], *, device: str = "cpu") -> TableModel:
 
     Raises:
         FileFormatError: The file is missing, damaged, or of another kind.
+
+    >>> import plica
+    >>> model = plica.tables.fit({"pet": ["cat", "dog"] * 20, "weight": [4.0, 20.0] * 20}, epochs=1)
+    >>> model.save("pets.plica")
+    >>> plica.tables.load("pets.plica").columns
+    {'pet': 'categorical', 'weight': 'count'}
     """
     require("torch")
     if not isinstance(path, str | os.PathLike):

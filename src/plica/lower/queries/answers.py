@@ -18,6 +18,15 @@ class Posterior:
         mean: `(B, D)`, of each variable that has no states; a known entry is its own mean. NaN for missing entries
             of variables with states, and of columns that no layer reads.
         stddev: `(B, D)`, its standard deviation; 0 for known entries.
+
+    >>> import plica, torch
+    >>> from plica.symbolic.layers import BernoulliLayer
+    >>> from plica.symbolic.parameters import ConstantParameter
+    >>> coin = BernoulliLayer([0], 1, probs=ConstantParameter(1, value=[0.25]))
+    >>> circuit = plica.compile(plica.Circuit([coin], {}, [coin]))
+    >>> plica.queries.posterior(circuit, torch.tensor([[torch.nan], [1.0]])).probabilities[:, 0]
+    tensor([[0.7500, 0.2500],
+            [0.0000, 1.0000]])
     """
 
     probabilities: Array
@@ -39,6 +48,16 @@ class Explanations:
         upper: `(B,)`, an upper bound of the values of all completions.
         is_exact: Whether constants prove that the circuit is deterministic. Then the completions are the most probable
             ones, and `found` and `upper` are equal up to rounding.
+
+    >>> import plica, torch
+    >>> from plica.symbolic.layers import BernoulliLayer, SumLayer
+    >>> from plica.symbolic.parameters import ConstantParameter
+    >>> coins = BernoulliLayer([0], 2, probs=ConstantParameter(2, value=[0.25, 0.5]))
+    >>> mix = SumLayer(2, 1, weight=ConstantParameter(1, 2, value=[[0.5, 0.5]]))
+    >>> circuit = plica.compile(plica.Circuit([coins, mix], {mix: [coins]}, [mix]))
+    >>> answer = plica.queries.mpe_bounds(circuit, torch.tensor([[torch.nan]]))
+    >>> answer.rows, answer.found.exp(), answer.gap
+    (tensor([[0]]), tensor([0.6250]), tensor([0.]))
     """
 
     rows: Array

@@ -82,7 +82,19 @@ from plica.symbolic.layers.tucker import TuckerLayer as TuckerLayer
 from plica.symbolic.layers.uniform import UniformLayer as UniformLayer
 from plica.symbolic.layers.von_mises import VonMisesLayer as VonMisesLayer
 
+_OF_PLICA = {  # for this module and other packages alone
+    "distribution_table",
+    "held_layers",
+    "layer_table",
+    "operator_table",
+    "operators_of",
+    "rows_of",
+    "rule_of",
+    "with_sub_layers",
+}
+
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
+__all__ = [name for name in __all__ if name not in _OF_PLICA]
 __all__ += ["DISTRIBUTIONS", "LAYER_ROWS", "OPERATOR_ROWS", "LayerRow", "OperatorKey"]
 
 from plica.public import listing  # noqa: E402 - after the names of `__all__` are read

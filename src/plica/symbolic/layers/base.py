@@ -29,7 +29,13 @@ MAX_BITS = 62  # of a number of units
 
 
 class Layer(NodeKind):
-    """A node of a circuit: `num_output_units` functions computed together; compared by identity."""
+    """A node of a circuit: `num_output_units` functions computed together; compared by identity.
+
+    >>> from plica.symbolic.layers import SumLayer
+    >>> layer = SumLayer(4, 2)
+    >>> layer.copyref(), layer.copyref().params["weight"]  # which shares the tensor
+    (SumLayer(arity=1, 4 -> 2), Parameter((2, 4): ReferenceParameter -> SoftmaxParameter))
+    """
 
     __slots__ = ()
 
@@ -231,6 +237,10 @@ class FusedLayer(InnerLayer):
     """A layer by which the optimizer replaces a sum layer, or a sum layer and the product layer that it reads.
 
     Like a product, it needs inputs without a common variable to be decomposable. It is never sampled from.
+
+    >>> from plica.symbolic.layers import LAYER_ROWS
+    >>> sorted(layer.__name__ for layer in LAYER_ROWS if issubclass(layer, FusedLayer))
+    ['CPTLayer', 'SparseSumLayer', 'TensorDotLayer', 'TuckerLayer']
     """
 
     __slots__ = ()

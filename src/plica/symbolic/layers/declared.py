@@ -98,7 +98,18 @@ def unit_parameter(
 
 
 def setting(about: str, default: int | None = None) -> Any:
-    """Declare a positive integer that the constructor takes by name; without a default it must be given."""
+    """Declare a positive integer that the constructor takes by name; without a default it must be given.
+
+    >>> from plica.symbolic.domains import POSITIVE_REALS
+    >>> from plica.symbolic.parameters import normal
+    >>> class PowerLayer(UnivariateLayer):
+    ...     rate = unit_parameter(normal, "rates; standard normal draws by default")
+    ...     power: int = setting("the power of the variable", 2)
+    ...     domain = POSITIVE_REALS
+    ...     log_density = staticmethod(lambda xp, x, rate, power: power * xp.log(x) - rate * x)
+    >>> PowerLayer([0], 4, power=3).config
+    {'scope': Scope({0}), 'num_output_units': 4, 'power': 3}
+    """
     return Setting(about, inspect.Parameter.empty if default is None else default)
 
 

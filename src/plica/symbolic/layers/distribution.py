@@ -36,6 +36,9 @@ class Column:
         spread: Its standard deviation; 1 where all values are equal.
         least: Its smallest value.
         most: Its largest value.
+
+    >>> Column.of(np.array([1.0, 2.0, 3.0, np.nan]))
+    Column(mean=2.0, spread=0.816496580927726, least=1.0, most=3.0)
     """
 
     mean: float
@@ -100,6 +103,11 @@ class Distribution:
         parameters: The parameters for which the constructor takes a factory, as `<parameter>_factory`.
         settings: The keywords that follow from the number of values of the variable; None where values are not counted.
         fitted: The keywords of parameters whose first values follow from the data; None where they do not.
+
+    >>> from plica.symbolic.layers import BinomialLayer
+    >>> trials = Distribution("trials", BinomialLayer, ("probs",), lambda values: {"total_count": values - 1})
+    >>> trials.settings_for(5), trials.domain(5)
+    ({'total_count': 4}, Domain('5 states'))
     """
 
     name: str

@@ -87,7 +87,20 @@ class OperatorRow:
 
 
 class OperatorRegistry(Protocol):
-    """Where the rows of operators are found: the registry of a context, or the built-in table."""
+    """Where the rows of operators are found: the registry of a context, or the built-in table.
+
+    >>> from plica.symbolic.circuit import Circuit
+    >>> from plica.symbolic.functional import multiply
+    >>> from plica.symbolic.layers import EmbeddingLayer
+    >>> class NoRules(OperatorRegistry):
+    ...     def find(self, key):
+    ...         return None
+    >>> coin = EmbeddingLayer([0], 1)
+    >>> circuit = Circuit([coin], {}, [coin])
+    >>> multiply(circuit, circuit, registry=NoRules())
+    Traceback (most recent call last):
+    plica.errors.UnsupportedError: multiply: there is no rule for the product of ...
+    """
 
     def find(self, key: OperatorKey) -> OperatorRow | None:
         """The row for exactly these classes; None where there is none."""

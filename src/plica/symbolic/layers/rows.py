@@ -221,6 +221,11 @@ class ProductRow:
         layer: The class.
         body: The value of each unit, from those of the inputs.
         route: The unit of each input that a chosen unit multiplies.
+
+    >>> import numpy as np
+    >>> from plica.symbolic.layers import KroneckerLayer, LAYER_ROWS
+    >>> LAYER_ROWS[KroneckerLayer].route(np, KroneckerLayer(3), np.array([[5]]))  # unit 5 multiplies units 1 and 2
+    (array([[1]]), array([[2]]))
     """
 
     layer: type[ProductLayer]
@@ -236,6 +241,10 @@ class FusedRow:
         layer: The class.
         body: The value of each unit, from those of the inputs.
         route: Always unsupported.
+
+    >>> from plica.symbolic.layers import CPTLayer, LAYER_ROWS
+    >>> LAYER_ROWS[CPTLayer].route.why.partition(";")[0]
+    'a query goes through sums and products, and this layer is both at once'
     """
 
     layer: type[FusedLayer]
@@ -268,6 +277,13 @@ class SubLayer:
         layer: The layer.
         row: Its row.
         params: Its parameters, each `(F, *shape)`.
+
+    >>> import numpy as np
+    >>> import plica.numpy as pnp
+    >>> from plica.symbolic.layers import LAYER_ROWS, SumLayer
+    >>> part = SubLayer(SumLayer(2, 1), LAYER_ROWS[SumLayer], Params.of(pnp, {"weight": np.array([[[0.25, 0.75]]])}))
+    >>> part.row.choose.log_weights(pnp, part.layer, part.params).round(3)
+    array([[[-1.386, -0.288]]])
     """
 
     layer: Any

@@ -44,6 +44,12 @@ class StateTable:
         numbers: `(K, C)`, the number of each unit at each state.
         log_space: Whether `numbers` holds their logarithms.
         signed: Whether a number may be negative.
+
+    >>> from plica.pipeline import compile_parameter
+    >>> from plica.symbolic.parameters import ConstantParameter
+    >>> coin = StateTable(Parameter.from_input(ConstantParameter(1, 2, value=[[0.25, 0.75]])))
+    >>> compile_parameter(coin.times(coin).numbers)()
+    tensor([[[0.0625, 0.5625]]])
     """
 
     numbers: Parameter
@@ -70,7 +76,15 @@ class StateTable:
 
 
 class TabulatedLayer(InputLayer):
-    """A layer of one variable, whose numbers at finitely many states are a parameter."""
+    """A layer of one variable, whose numbers at finitely many states are a parameter.
+
+    >>> from plica.pipeline import compile_parameter
+    >>> from plica.symbolic.layers import CategoricalLayer
+    >>> from plica.symbolic.parameters import ConstantParameter
+    >>> layer = CategoricalLayer([0], 1, num_categories=2, probs=ConstantParameter(1, 2, value=[[0.25, 0.75]]))
+    >>> compile_parameter(layer.state_table(2).numbers)()
+    tensor([[[0.2500, 0.7500]]])
+    """
 
     __slots__ = ()
 

@@ -314,6 +314,12 @@ def are_compatible(first: LayerGraph, second: LayerGraph) -> bool:
 
     Source: Vergari et al., "A Compositional Atlas of Tractable Circuit Operations", 2021, definition 4, extended to
     products that are split differently.
+
+    >>> from plica.symbolic.functional import rename
+    >>> from plica.templates.pgms import fully_factorized, hmm
+    >>> chain, independent = hmm([0, 1, 2], "embedding", 2), fully_factorized(3, "embedding")
+    >>> are_compatible(chain, independent), are_compatible(chain, rename(chain, {0: 1, 1: 2, 2: 0}))
+    (True, False)
     """
     pairs = Pairs(first, second, only_structure=True)
     try:

@@ -91,8 +91,11 @@ from plica.symbolic.parameters.signed import SumSizeParameter as SumSizeParamete
 from plica.symbolic.parameters.supports import LogOnSupportParameter as LogOnSupportParameter
 from plica.symbolic.parameters.supports import PowerOnSupportParameter as PowerOnSupportParameter
 
+_OF_PLICA = {"dereferenced", "exponential", "is_real", "setting_key"}  # for other packages alone
+
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
-__all__ += ["Array", "Namespace", "ParameterFactory", "ParameterLike", "ParameterRow", "Shape"]
+__all__ = [name for name in __all__ if name not in _OF_PLICA]
+__all__ += ["ParameterFactory", "ParameterLike", "ParameterRow", "Shape"]
 
 from plica.public import listing  # noqa: E402 - after the names of `__all__` are read
 

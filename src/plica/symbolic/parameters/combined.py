@@ -68,7 +68,13 @@ def outer_product(first: ParameterLike, second: ParameterLike, axis: int = 0) ->
 
 
 def outer_sum(first: ParameterLike, second: ParameterLike, axis: int = 0) -> Parameter:
-    """The sums of all pairs of entries along an axis; the entry of the second changes fastest."""
+    """The sums of all pairs of entries along an axis; the entry of the second changes fastest.
+
+    >>> from plica.pipeline import compile_parameter
+    >>> tens, ones = ConstantParameter(2, value=[10.0, 20.0]), ConstantParameter(2, value=[1.0, 2.0])
+    >>> compile_parameter(outer_sum(tens, ones))()
+    tensor([[11., 12., 21., 22.]])
+    """
     operands = [Parameter.from_input(operand) for operand in (first, second)]
     return Parameter.from_nary(OuterSumParameter(*(operand.shape for operand in operands), axis=axis), *operands)
 

@@ -4,6 +4,17 @@
 ((2, 4), (3, 5))
 >>> FlattenParameter((2, 3, 5, 7), start=1, end=2).shape
 (2, 15, 7)
+
+Of logarithms, with a fold axis ahead of their shape:
+
+>>> import numpy as np
+>>> import plica.numpy as pnp
+>>> logs = np.log([[[1.0, 2.0], [3.0, 4.0]]])
+>>> np.exp(LogMatMulExpParameter((2, 2), (2, 2)).evaluate(pnp, logs, logs)).round(3)
+array([[[ 7., 10.],
+        [15., 22.]]])
+>>> np.exp(LogEinsumExpParameter((2, 2), (2, 2), equation="ij,ij->i").evaluate(pnp, logs, logs)).round(3)
+array([[ 5., 25.]])
 """
 
 from collections.abc import Callable

@@ -2,6 +2,30 @@
 
 >>> ScaledSigmoidParameter((3,), 0.1, 2.0).config
 {'vmin': 0.1, 'vmax': 2.0}
+
+Numbers of an operation have a fold axis ahead of their shape:
+
+>>> import numpy as np
+>>> import plica.numpy as pnp
+>>> x, y = np.array([[-1.0, 0.0, 2.0]]), np.array([[0.5, 0.25, 2.0]])
+>>> HadamardParameter((3,), (3,)).evaluate(pnp, x, y)
+array([[-0.5,  0. ,  4. ]])
+>>> LogAddExpParameter((3,), (3,)).evaluate(pnp, np.log(y), np.log(y))
+array([[ 0.        , -0.69314718,  1.38629436]])
+>>> LogParameter((3,)).evaluate(pnp, y)
+array([[-0.69314718, -1.38629436,  0.69314718]])
+>>> SoftplusParameter((3,)).evaluate(pnp, x).round(3)
+array([[0.313, 0.693, 2.127]])
+>>> LogSoftplusParameter((3,)).evaluate(pnp, x).round(3)
+array([[-1.161, -0.367,  0.755]])
+>>> SigmoidParameter((3,)).evaluate(pnp, x).round(3)
+array([[0.269, 0.5  , 0.881]])
+>>> LogSigmoidParameter((3,)).evaluate(pnp, x).round(3)
+array([[-1.313, -0.693, -0.127]])
+>>> ClampParameter((3,), vmin=0.0, vmax=1.0).evaluate(pnp, x)
+array([[0., 0., 1.]])
+>>> ConjugateParameter((1,)).evaluate(pnp, np.array([[1 + 2j]]))
+array([[1.-2.j]])
 """
 
 from collections.abc import Callable

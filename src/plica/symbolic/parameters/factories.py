@@ -2,6 +2,9 @@
 
 >>> mixing_weight_factory((4, 12), param_factory=softmax_normal).nodes[-1].in_shape
 (4, 3)
+
+>>> normal((2, 3)), log_softmax_normal((2, 3))
+(Parameter((2, 3): TensorParameter), Parameter((2, 3): TensorParameter -> LogSoftmaxParameter))
 """
 
 from plica.arguments import function

@@ -8,6 +8,20 @@ further axes, `(K, V)`: each variable is paired with itself.
 
 >>> GaussianProductMean((2,), (2,), (3,), (3,)).shape, GaussianProductStddev((2,), (3,)).shape
 ((6,), (6,))
+
+Of standard normal densities, with a fold axis ahead of their shapes:
+
+>>> import numpy as np
+>>> import plica.numpy as pnp
+>>> mean, stddev = np.array([[0.0]]), np.array([[1.0]])
+>>> GaussianProductLogPartition((1,), (1,), (1,), (1,)).evaluate(pnp, mean, stddev, mean, stddev).round(3)
+array([[-1.266]])
+>>> GaussianExpectedLog((1,), (1,), (1,), (1,)).evaluate(pnp, mean, stddev, mean, stddev).round(3)
+array([[-1.419]])
+>>> GaussianMoments((1,), (1,), degree=4).evaluate(pnp, mean, stddev)
+array([[[1., 0., 1., 0., 3.]]])
+>>> np.exp(LogGaussianProductStddev((1,), (1,)).evaluate(pnp, np.log([[3.0]]), np.log([[4.0]]))).round(3)
+array([[2.4]])
 """
 
 from collections.abc import Callable

@@ -8,6 +8,16 @@ layer and entry j of the second.
 
 >>> MultivariateProductFactor((2, 4), (2, 4, 4), (3, 4), (3, 4, 4)).shape
 (6, 4, 4)
+
+Of two standard normal densities, one of mean 0 and one of mean 2, with a fold axis ahead of their shapes:
+
+>>> import torch
+>>> import plica.numpy as pnp
+>>> shapes, mean, factor = ((1, 2), (1, 2, 2), (1, 2), (1, 2, 2)), torch.zeros(1, 1, 2), torch.eye(2)[None, None]
+>>> MultivariateProductMean(*shapes).evaluate(pnp, mean, factor, mean + 2.0, factor)
+tensor([[[1., 1.]]])
+>>> MultivariateProductLogPartition(*shapes).evaluate(pnp, mean, factor, mean + 2.0, factor)
+tensor([[-4.5310]])
 """
 
 import math

@@ -36,7 +36,12 @@ SHAPE_FIELDS = ("in_shape", "in_shape1", "in_shape2", "in_shape3", "in_shape4", 
 
 
 class ParameterNode(NodeKind):
-    """A node of a parameter graph."""
+    """A node of a parameter graph.
+
+    >>> from plica.symbolic.parameters import SoftmaxParameter
+    >>> SoftmaxParameter((2, 3)).fold_settings() == SoftmaxParameter((2, 3), axis=0).fold_settings()
+    False
+    """
 
     __slots__ = ()
 
@@ -120,6 +125,11 @@ class ParameterOp(ParameterNode):
             operations that compute an entry from one entry of each input, without multiplying these.
         inverse: `op.inverse(xp, y)`: an input `(F, *in_shape)` whose result is `y`, or is nearest to it where no input
             gives it; None where there is none. `xp` has the functions of the Python Array API standard.
+
+    >>> from plica.symbolic.parameters import MatMulParameter
+    >>> product = MatMulParameter((2, 3), (3, 4))
+    >>> product.shape, product.evaluate(np, np.ones((1, 2, 3)), np.ones((1, 3, 4))).shape
+    ((2, 4), (1, 2, 4))
     """
 
     input_range: ClassVar[tuple[int, int | None]] = (1, None)
@@ -162,7 +172,17 @@ def _setting_names(kind: type[ParameterOp]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnaryOp(ParameterOp):
-    """An operation of one input."""
+    """An operation of one input.
+
+    >>> class Halved(UnaryOp):
+    ...     def infer_shape(self):
+    ...         return self.in_shape
+    ...
+    ...     def evaluate(self, xp, x):
+    ...         return x / 2
+    >>> Halved((3,)).evaluate(np, np.array([[2.0, 4.0, 6.0]]))
+    array([[1., 2., 3.]])
+    """
 
     input_range: ClassVar[tuple[int, int | None]] = (1, 1)
     in_shape: Shape
@@ -179,7 +199,17 @@ class UnaryOp(ParameterOp):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinaryOp(ParameterOp):
-    """An operation of two inputs."""
+    """An operation of two inputs.
+
+    >>> class Distance(BinaryOp):
+    ...     def infer_shape(self):
+    ...         return self.in_shape1
+    ...
+    ...     def evaluate(self, xp, x, y):
+    ...         return xp.abs(x - y)
+    >>> Distance((2,), (2,)).evaluate(np, np.array([[1.0, 2.0]]), np.array([[3.0, 2.0]]))
+    array([[2., 0.]])
+    """
 
     input_range: ClassVar[tuple[int, int | None]] = (2, 2)
     in_shape1: Shape

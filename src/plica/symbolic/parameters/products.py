@@ -4,6 +4,18 @@
 ((8, 15), (8, 30))
 >>> OuterSumParameter((2, 3), (2, 5), axis=-1).shape
 (2, 15)
+
+Numbers of an operation have a fold axis ahead of their shape:
+
+>>> import numpy as np
+>>> import plica.numpy as pnp
+>>> x, y = np.array([[1.0, 10.0]]), np.array([[1.0, 2.0, 3.0]])
+>>> OuterProductParameter((2,), (3,)).evaluate(pnp, x, y)
+array([[ 1.,  2.,  3., 10., 20., 30.]])
+>>> KroneckerSumParameter((2,), (3,)).evaluate(pnp, x, y)
+array([[ 2.,  3.,  4., 11., 12., 13.]])
+>>> BlockKroneckerSumParameter((1, 2), (1, 3), blocks1=1, blocks2=3).evaluate(pnp, x[None], y[None])
+array([[[ 2., 11.,  3., 12.,  4., 13.]]])
 """
 
 import operator

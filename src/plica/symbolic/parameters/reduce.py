@@ -2,6 +2,20 @@
 
 >>> ReduceSumParameter((2, 3), axis=0).shape, SoftmaxParameter((2, 3)).shape
 ((3,), (2, 3))
+
+Numbers of an operation have a fold axis ahead of their shape:
+
+>>> import numpy as np
+>>> import plica.numpy as pnp
+>>> x = np.array([[1.0, 2.0, 5.0]])
+>>> ReduceProductParameter((3,)).evaluate(pnp, x)
+array([10.])
+>>> ReduceLSEParameter((3,)).evaluate(pnp, np.log(x)).round(3)  # log 8
+array([2.079])
+>>> CountedSoftmaxParameter((3,)).evaluate(pnp, np.log(x))
+array([[0.125, 0.25 , 0.625]])
+>>> CountedLogSoftmaxParameter((3,)).evaluate(pnp, np.log(x)).round(3)
+array([[-2.079, -1.386, -0.47 ]])
 """
 
 from collections.abc import Callable, Sequence

@@ -39,6 +39,15 @@ class OperationRow:
     Args:
         operation: The class.
         evaluate: `(xp, operation, *arrays)`, each array `(F, *in_shape)`, to the result `(F, *operation.shape)`.
+
+    >>> from plica.pipeline import PipelineContext
+    >>> from plica.symbolic.parameters import ConstantParameter, Parameter, SoftplusParameter
+    >>> context = PipelineContext()
+    >>> row = OperationRow(SoftplusParameter, lambda xp, operation, x: xp.maximum(x, 0.0))
+    >>> context.add_parameter_compilation_rule(row, override=True)
+    >>> x = ConstantParameter(2, value=[-1.0, 2.0])
+    >>> context.compile_parameter(Parameter.from_unary(SoftplusParameter((2,)), x))()
+    tensor([[0., 2.]])
     """
 
     operation: type[ParameterOp]

@@ -8,6 +8,22 @@ in ordinary arithmetic. Products multiply signs and add sizes.
 ((2, 3), (2, 3, 2))
 >>> SumSizeParameter((2, 3), (2, 3), axis=0).shape
 (3,)
+
+The sum of 3 and -5, whose logarithms and signs have a fold axis ahead:
+
+>>> import numpy as np
+>>> import plica.numpy as pnp
+>>> sizes, signs = np.log([[3.0, 5.0]]), SignParameter((2,)).evaluate(pnp, np.array([[3.0, -5.0]]))
+>>> signs, np.exp(SumSizeParameter((2,), (2,)).evaluate(pnp, sizes, signs)).round(3)
+(array([[ 1., -1.]]), array([2.]))
+>>> SumSignParameter((2,), (2,)).evaluate(pnp, sizes, signs)
+array([-1.])
+>>> np.exp(ClampSizeParameter((2,), (2,), below=0.0).evaluate(pnp, sizes, signs)).round(3)  # at least -1
+array([[3., 1.]])
+>>> ClampSignParameter((2,), (2,), below=-inf).evaluate(pnp, sizes, signs)  # at least 0
+array([[1., 0.]])
+>>> SignedLogParameter((2,), (2,), positive_part=True).evaluate(pnp, sizes, signs).round(3)
+array([[1.099,  -inf]])
 """
 
 from collections.abc import Callable

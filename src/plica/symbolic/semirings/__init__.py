@@ -40,7 +40,8 @@ SEMIRINGS.update(
 ALGEBRAS = {row.algebra.name: row.algebra for row in SEMIRINGS.values()}
 
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
-__all__ += ["ALGEBRAS", "LAWS_OF_SEMIRINGS", "SEMIRINGS", "Array", "Namespace", "Value"]
+__all__.remove("are_one_number")  # for other packages alone
+__all__ += ["ALGEBRAS", "LAWS_OF_SEMIRINGS", "SEMIRINGS", "Value"]
 
 from plica.public import listing  # noqa: E402 - after the names of `__all__` are read
 

@@ -34,7 +34,11 @@ class Law(Enum):
 
 @final
 class Reduction(Enum):
-    """How an input layer drops a variable without a value; the value of a member names a column of the layer's row."""
+    """How an input layer drops a variable without a value; the value of a member names a column of the layer's row.
+
+    >>> REAL.reduction.name, MAX_PRODUCT.reduction.name
+    ('INTEGRATE', 'MAXIMISE')
+    """
 
     INTEGRATE = "marginal"  # the sum of the layer's numbers over the variable's values, or the integral
     MAXIMISE = "maximum"  # the largest of them; in truth values: whether any of them is possible

@@ -40,7 +40,12 @@ def choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value
 
 
 class Bound(Enum):
-    """The bound that says whether the results of a number format are right."""
+    """The bound that says whether the results of a number format are right.
+
+    >>> from plica.symbolic.semirings import LSE_SUM
+    >>> [stage.bound.name for stage in LSE_SUM.faster]
+    ['OF_WEIGHTS', 'OF_ROWS']
+    """
 
     OF_WEIGHTS = "the weights, for all rows: a last result of shape (1,)"
     OF_ROWS = "each row: a last result of shape (B,); rows for which no bound holds are computed by the next stage"
@@ -57,6 +62,12 @@ class Stage:
         bound: The bound that says whether its results are right.
         devices: The kinds of devices on which a Program may read the bound before it goes on; empty if it reads none.
         deepest: The number of nested sums up to which the bound may hold, given the smallest normal number of a dtype.
+
+    >>> from plica.symbolic.semirings import LSE_SUM
+    >>> [stage.semiring for stage in LSE_SUM.faster]
+    [Semiring('bounded'), Semiring('scaled')]
+    >>> LSE_SUM.faster[1].may_hold("cpu", depth=3, smallest=1e-38)
+    True
     """
 
     semiring: Semiring

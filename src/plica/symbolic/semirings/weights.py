@@ -34,6 +34,10 @@ class Logs:
         form: `"log"` where `array` holds the logarithms, `"log_softmax"` where they are its log-softmax over the last
             axis.
         array: `(F, O, N)`.
+
+    >>> import numpy as np
+    >>> Weight(lambda: np.ones(1), exact=lambda: Logs("log", np.zeros(1))).logs
+    Logs(form='log', array=array([0.]))
     """
 
     form: str
@@ -60,6 +64,13 @@ class Weight:
         row_sum: An upper bound of the sums of absolute values over all axes but the first two; infinity if unknown.
         source_table: If these numbers `(F, B, K)` were looked up in a table, computes the table `(F, K, ...)`; None if
             they were not, or the table is not known.
+
+    >>> import numpy as np
+    >>> import plica.numpy as pnp
+    >>> logs = np.array([[0.0, -2000.0]])
+    >>> weight = Weight(lambda: np.exp(logs), lambda: logs)
+    >>> weight.linear, weight.log(pnp)  # numbers that underflow keep their logarithms
+    (array([[1., 0.]]), array([[    0., -2000.]]))
     """
 
     in_linear: Callable[[], Array]

@@ -17,7 +17,13 @@ class TopNode:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class BottomNode:
-    """False."""
+    """False.
+
+    >>> from plica.templates.logic import LogicalCircuit
+    >>> false, x, either = BottomNode(), LiteralNode(0), DisjunctionNode()
+    >>> list(LogicalCircuit([false, x, either], {either: [false, x]}, [either]).prune().nodes)
+    [LiteralNode(variable=0)]
+    """
 
 
 @final

@@ -40,7 +40,13 @@ _NOT_FINITE = ("-inf", "-infinity", "inf", "infinity", "nan")  # of which only t
 
 @final
 class PSDD:
-    """Probabilistic sentential decision diagrams in files."""
+    r"""Probabilistic sentential decision diagrams in files.
+
+    >>> _ = Path("rain.psdd").write_text("psdd 1\nT 0 0 1 -1.6094379\n")  # true with probability 0.2
+    >>> import plica, torch
+    >>> plica.compile(PSDD.load("rain.psdd"))(torch.tensor([[0], [1]])).exp().flatten().detach()
+    tensor([0.8000, 0.2000])
+    """
 
     @staticmethod
     def load(file: str | Path, vtree: str | Path | None = None) -> Circuit:

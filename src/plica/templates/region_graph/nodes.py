@@ -1,4 +1,11 @@
-"""The nodes of region graphs: sets of variables, and ways to split them."""
+"""The nodes of region graphs: sets of variables, and ways to split them.
+
+>>> from plica.templates.region_graph import RegionGraph
+>>> whole, x, y, split = RegionNode([0, 1]), RegionNode([0]), RegionNode([1]), PartitionNode([0, 1])
+>>> graph = RegionGraph([x, y, split, whole], {split: [x, y], whole: [split]}, [whole])
+>>> graph.partition_inputs(split)
+(RegionNode({0}), RegionNode({1}))
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
