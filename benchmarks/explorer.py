@@ -91,13 +91,13 @@ def _pinch(tab: Any) -> None:
     touch("touchEnd", 0)
 
 
-def measure(browser: Any, path: Path, ready: str) -> tuple[float | None, dict[str, Any]]:
-    """The milliseconds of the layout of a page opened anew, and its frames."""
+def measure(browser: Any, path: Path, ready: str) -> tuple[float, dict[str, Any]]:
+    """The milliseconds of the layout of a page opened anew, 0 of the control, and its frames."""
     tab = browser.new_page(viewport={"width": 1280, "height": 800}, has_touch=True)
     tab.set_default_timeout(120_000)
     tab.goto(path.as_uri())
     tab.wait_for_selector(ready)
-    layout = tab.evaluate("window.plicaExplorerState?.layout.milliseconds ?? null")
+    layout = tab.evaluate("window.plicaExplorerState?.layout.milliseconds ?? 0")
     found = frames(tab)
     tab.close()
     return layout, found

@@ -49,7 +49,8 @@ def test_parts_hold_each_row_once(tmp_path: Path, ending: str) -> None:
 def test_reals_and_small_arrays(tmp_path: Path) -> None:
     np.save(tmp_path / "reals.npy", images(np.float32) / 4)
     data = from_numbers(tmp_path / "reals.npy", domain=REALS)
-    assert data.num_values is None and data.train.dtype == np.float64
+    assert data.num_values is None
+    assert data.train.dtype == np.float64
     assert np.all(data.train % 0.25 == 0)
     np.save(tmp_path / "few.npy", images()[:10_000])
     few, held = from_numbers(tmp_path / "few.npy"), from_path(tmp_path / "few.npy")

@@ -44,9 +44,9 @@ _SAMPLE_CELLS, _SAMPLE_ROWS = 1 << 21, 100_000
 _LEAST_ROWS = 100  # of a part, of rows of many cells
 
 
-def is_large(num_rows: int, width: int, most: int = _MOST_HELD_CELLS) -> bool:
+def is_large(num_rows: int, width: int) -> bool:
     """Whether rows are too many to be held."""
-    return num_rows > _MOST_HELD_ROWS and num_rows * width > most
+    return num_rows > _MOST_HELD_ROWS and num_rows * width > _MOST_HELD_CELLS
 
 
 def large_array(
@@ -79,7 +79,7 @@ def large_array(
     source = f"{path}[{array.key}]" if isinstance(array, Member) else str(path)
     try:
         num_rows, width = (array.shape[0], int(np.prod(array.shape[1:]))) if len(array.shape) > 1 else (0, 0)
-        if not is_large(num_rows, width, _MOST_HELD_NUMBERS):
+        if num_rows <= _MOST_HELD_ROWS or num_rows * width <= _MOST_HELD_NUMBERS:
             return None
         found, step = 0, rows_at_once(width)
         for start in range(0, num_rows, step):
