@@ -17,7 +17,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from plica.data import Rows
+from plica.data import Rows, files
 from plica.errors import DTypeError, FileFormatError, InputError
 from tests.data.conftest import ROWS, numbers_of, table_of
 
@@ -121,6 +121,32 @@ def test_rows_beyond_the_buffer_are_mixed_too(monkeypatch: pytest.MonkeyPatch, f
     distances = np.abs(np.diff(order))
     assert np.mean(distances < 3) < 0.1  # rows that lie together are read apart
     assert len({row // 100 for row in order[:50]}) > 1  # and a batch has rows of several files
+
+
+@pytest.mark.parametrize(("most", "columns"), [(1, 1 << 14), (2, 1 << 14), (32, 1), (32, 1 << 14)])
+def test_few_files_are_open_at_once(monkeypatch: pytest.MonkeyPatch, folder: Path, most: int, columns: int) -> None:
+    expected = numbers_of(Rows(folder).batches(size=64, seed=3))
+    monkeypatch.setattr(files, "_MOST_OPEN", most)
+    monkeypatch.setattr(files, "_MOST_OPEN_COLUMNS", columns)
+    opened, closed, counts = [], [], []
+
+    def open_one(source: files.FileSource, file: int) -> Any:
+        table = open_file(source, file)
+        close = table.close
+        monkeypatch.setattr(table, "close", lambda: (closed.append(file), close()))
+        opened.append(file)
+        counts.append(len(opened) - len(closed))
+        return table
+
+    open_file = files.FileSource._open
+    monkeypatch.setattr(files.FileSource, "_open", open_one)
+    rows = Rows(folder)
+    opened.clear(), closed.clear(), counts.clear()
+    assert numbers_of(rows.batches(size=64, seed=3)) == expected
+    assert max(counts) <= min(most, max(1, columns // rows.width))
+    assert sorted(opened) == sorted(closed)
+    has_all_open = most > 10 and columns > 10 * rows.width
+    assert (len(opened) == 2 * 10) is has_all_open  # once for the sizes of its groups, once for its rows
 
 
 def test_places_of_rows_are_named(folder: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from plica.data.table_file import Options, TableFile
 from plica.errors import FileFormatError, InputError
 from plica.files.tables import one_line
 
+_MOST_OPEN, _MOST_OPEN_COLUMNS = 32, 1 << 14  # files that stay open, and their columns: footers are held
 _CUT_SHORT = "cut short?"
 
 
@@ -69,16 +70,20 @@ class FileSource(Source):
 
     @contextmanager
     def reading(self, columns: Sequence[int], size: int) -> Iterator[ReadGroup]:
-        """See `Source.reading`; the last file stays open for its next group."""
-        opened: dict[int, TableFile] = {}
+        """See `Source.reading`; the last files stay open for their next groups, which may come in random order.
+
+        A file of Parquet that is opened anew for each group takes time, and leaves the memory of the process in pieces.
+        """
+        opened: dict[int, TableFile] = {}  # the last one used is at the end
+        most = max(1, min(_MOST_OPEN, _MOST_OPEN_COLUMNS // len(self._own)))
         schema = pa.schema([self._as_read.field(position) for position in columns])
         own = [position for position in columns if position < len(self._own)]
 
         def read(group: Group) -> Iterator[Any]:
             file, row = group.file, group.first
-            if file not in opened:
-                _close(opened)
-                opened[file] = self._open(file)
+            if file not in opened and len(opened) == most:
+                opened.pop(next(iter(opened))).close()
+            opened[file] = opened.pop(file) if file in opened else self._open(file)
             positions = self._positions(opened[file], file, own)
             batches = opened[file].read(group.number, positions, size)
             while True:
@@ -93,7 +98,8 @@ class FileSource(Source):
         try:
             yield read
         finally:
-            _close(opened)
+            for opened_file in opened.values():
+                opened_file.close()
 
     def stamps(self) -> tuple[str, ...]:
         """See `Source.stamps`."""
@@ -239,12 +245,6 @@ class _Label:
 
     def __call__(self, row: int) -> str:
         return self._source.label(self._file, self._group, row)
-
-
-def _close(opened: dict[int, TableFile]) -> None:
-    for file in opened.values():
-        file.close()
-    opened.clear()
 
 
 def _schemas(opened: TableFile) -> tuple[Any, Any]:
