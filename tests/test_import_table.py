@@ -21,6 +21,7 @@ LEVELS = {
     "errors": -2,  # the tree of errors is below everything
     "extras": -1,  # libraries that may be missing
     "logger": -1,
+    "notebooks": -1,  # tables of HTML, and the explorer, found late
     "paths": -1,
     "public": -1,
     "forks": -1,  # locks

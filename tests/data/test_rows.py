@@ -128,7 +128,9 @@ def test_few_files_are_open_at_once(monkeypatch: pytest.MonkeyPatch, folder: Pat
     expected = numbers_of(Rows(folder).batches(size=64, seed=3))
     monkeypatch.setattr(files, "_MOST_OPEN", most)
     monkeypatch.setattr(files, "_MOST_OPEN_COLUMNS", columns)
-    opened, closed, counts = [], [], []
+    opened: list[int] = []
+    closed: list[int] = []
+    counts: list[int] = []
 
     def open_one(source: files.FileSource, file: int) -> Any:
         table = open_file(source, file)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plica import notebooks
 from plica.constants.analysis.origins import print_origins
 from plica.constants.fold import Folding, fold
 from plica.constants.policy import FoldPolicy
@@ -63,6 +64,10 @@ class FoldedProgram:
     run_time: tuple[str, ...]
     form: str
     folding: Folding
+
+    def _repr_html_(self) -> str:
+        """The explorer of the Program with the values that are folded, for notebooks."""
+        return notebooks.explorer(self)
 
     @property
     def compiletime_fold(self) -> Program | None:

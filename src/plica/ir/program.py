@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Any
 
+from plica import notebooks
 from plica.forks import cached_property
 from plica.ir.dtypes import FROM_SHORT, DType
 from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light, substitute
@@ -169,6 +170,10 @@ class Program:
         return print_program(self)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The explorer of the Program, for notebooks."""
+        return notebooks.explorer(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

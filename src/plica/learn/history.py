@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from plica import notebooks
+
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
@@ -66,13 +68,19 @@ class FitResult:
 
     def _repr_html_(self) -> str:
         """The result for notebooks: the line of `repr`, and a folded table with a row for each epoch."""
-        rows = "".join(
-            f"<tr><td>{epoch.number}</td><td>{'' if epoch.train is None else f'{epoch.train:.4f}'}</td>"
-            f"<td>{epoch.valid:.4f}</td><td>{'yes' if epoch.best else ''}</td><td>{epoch.seconds:.2f}</td></tr>"
+        rows = (
+            (
+                epoch.number,
+                "" if epoch.train is None else f"{epoch.train:.4f}",
+                f"{epoch.valid:.4f}",
+                "yes" if epoch.best else "",
+                f"{epoch.seconds:.2f}",
+            )
             for epoch in self.history
         )
-        heads = "".join(f"<th>{name}</th>" for name in ("epoch", "train", "valid", "best so far", "seconds"))
-        return f"<details><summary>{self!r}</summary><table><tr>{heads}</tr>{rows}</table></details>"
+        return notebooks.folded(
+            repr(self), notebooks.table(("epoch", "train", "valid", "best so far", "seconds"), rows)
+        )
 
 
 def epochs_without_gain(history: tuple[Epoch, ...] | list[Epoch], min_delta: float) -> int:

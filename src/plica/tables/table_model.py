@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from plica import notebooks
 from plica.arguments import found
 from plica.arguments import seed as checked_seed
 from plica.errors import DTypeError, InputError
+from plica.files.kinds import TableColumn
 from plica.files.rows import Batch
 from plica.files.rows.batch import Array
 from plica.forks import cached_property
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from plica.tables.recipe import Recipe
 
 _BATCH = 256  # rows computed at once, as on the command line
+_SHOWN = 8  # categories that a notebook shows
 _differs = np.frompyfunc(is_not, 2, 1)
 
 
@@ -69,6 +72,13 @@ class TableModel:
     def __repr__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(self.columns.values()).items())
         return f"TableModel({len(self.columns)} columns: {kinds})"
+
+    def _repr_html_(self) -> str:
+        """A table of the columns for notebooks: their kinds, and the categories, the format or why one is ignored."""
+        encoding = self._model.encoding
+        known = {} if encoding is None else {column.name: _described(column) for column in encoding.columns}
+        rows = ((name, kind, known.get(name, "")) for name, kind in self.columns.items())
+        return notebooks.folded(repr(self), notebooks.table(("column", "kind", ""), rows))
 
     @property
     def circuit(self) -> TorchCircuit:
@@ -347,3 +357,12 @@ def changed(frame: Frame, layout: Layout, rows: Array, parts: Sequence[tuple[Arr
             mask = _differs(before, after).astype(bool)
         changes[position] = (mask, after[mask].tolist())
     return frame.changed(rows, changes)
+
+
+def _described(column: TableColumn) -> str:
+    """What a reader wants to know of a column beside its kind."""
+    if column.kind == "ignored":
+        return column.why
+    more = len(column.categories) - _SHOWN
+    shown = ", ".join(map(str, column.categories[:_SHOWN]))
+    return f"{shown} and {more:,} more" if more > 0 else shown or column.format

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import torch
 from torch import Tensor, nn
 
+from plica import notebooks
 from plica.arguments import seed as checked_seed
 from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.data import as_tensor
@@ -33,7 +34,6 @@ from plica.lower.queries.methods import QueryMethods
 from plica.lower.queries.score import Lowered
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit, StructuralProperties
-from plica.symbolic.display import notebook_html
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
@@ -371,7 +371,7 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
 
     def _repr_html_(self) -> str:
         """The explorer of the circuit, for notebooks."""
-        return notebook_html(self)
+        return notebooks.explorer(self)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from plica import notebooks
+
+_MOST_LINES, _MOST_STATES = 100, 5  # that a notebook shows
 
 Array: TypeAlias = Any
 
@@ -32,6 +37,26 @@ class Posterior:
     probabilities: Array
     mean: Array
     stddev: Array
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: a line for each variable of the first rows, with its most probable states."""
+        rows, variables = self.mean.shape
+        shown = [(row, variable) for row in range(rows) for variable in range(variables)][:_MOST_LINES]
+        lines = [self._line(row, variable) for row, variable in shown]
+        if len(shown) < rows * variables:
+            lines.append((f"and {rows * variables - len(shown):,} more", "", "", "", ""))
+        return notebooks.table(("row", "variable", "most probable states", "mean", "standard deviation"), lines)
+
+    def _line(self, row: int, variable: int) -> tuple[int | str, ...]:
+        shares = self.probabilities[row, variable].tolist()
+        likely = sorted(range(len(shares)), key=lambda state: -shares[state])[:_MOST_STATES]
+        numbers = (float(values[row, variable]) for values in (self.mean, self.stddev))
+        return (
+            row,
+            variable,
+            ", ".join(f"{state}: {shares[state]:.3g}" for state in likely if shares[state] > 0),
+            *("" if math.isnan(number) else f"{number:.4g}" for number in numbers),
+        )
 
 
 @dataclass(frozen=True, slots=True)
