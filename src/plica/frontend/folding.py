@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plica import notebooks
 from plica.constants.analysis.origins import print_origins
 from plica.constants.fold import Folding, fold
 from plica.constants.policy import FoldPolicy
@@ -28,6 +27,7 @@ from plica.errors import InputError
 from plica.frontend.executors import Runner
 from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program
+from plica.notebooks import explorer_html
 from plica.passes.rewriting import Rewriting
 from plica.tracing.trace import captured_values
 from plica.tracing.trees import flatten
@@ -67,7 +67,7 @@ class FoldedProgram:
 
     def _repr_html_(self) -> str:
         """The explorer of the Program with the values that are folded, for notebooks."""
-        return notebooks.explorer(self)
+        return explorer_html(self)
 
     @property
     def compiletime_fold(self) -> Program | None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Any
 
-from plica import notebooks
 from plica.forks import cached_property
 from plica.ir.dtypes import FROM_SHORT, DType
 from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
+from plica.notebooks import explorer_html
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -173,7 +173,7 @@ class Program:
 
     def _repr_html_(self) -> str:
         """The explorer of the Program, for notebooks."""
-        return notebooks.explorer(self)
+        return explorer_html(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from plica import notebooks
+from plica.notebooks import folded_html, table_html
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,7 @@ class FitResult:
             )
             for epoch in self.history
         )
-        return notebooks.folded(
-            repr(self), notebooks.table(("epoch", "train", "valid", "best so far", "seconds"), rows)
-        )
+        return folded_html(repr(self), table_html(("epoch", "train", "valid", "best so far", "seconds"), rows))
 
 
 def epochs_without_gain(history: tuple[Epoch, ...] | list[Epoch], min_delta: float) -> int:

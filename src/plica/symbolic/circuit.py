@@ -15,12 +15,12 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from plica import notebooks
 from plica.arguments import edges, known, looked_up
 from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
 from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
+from plica.notebooks import explorer_html
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import CircuitBlock, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.layers.base import check_layer
@@ -472,7 +472,7 @@ class Circuit:
 
     def _repr_html_(self) -> str:
         """The explorer of the circuit, for notebooks."""
-        return notebooks.explorer(self)
+        return explorer_html(self)
 
     def __repr__(self) -> str:
         return (

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from plica import notebooks
 from plica.arguments import found
 from plica.arguments import seed as checked_seed
 from plica.errors import DTypeError, InputError
@@ -24,6 +23,7 @@ from plica.files.kinds import TableColumn
 from plica.files.rows import Batch
 from plica.files.rows.batch import Array
 from plica.forks import cached_property
+from plica.notebooks import folded_html, table_html
 from plica.tables import answers
 from plica.tables.answers import ComparableScore, as_array, batch_seed
 from plica.tables.frame_of import as_frame, as_rows, drawn_frame
@@ -78,7 +78,7 @@ class TableModel:
         encoding = self._model.encoding
         known = {} if encoding is None else {column.name: _described(column) for column in encoding.columns}
         rows = ((name, kind, known.get(name, "")) for name, kind in self.columns.items())
-        return notebooks.folded(repr(self), notebooks.table(("column", "kind", ""), rows))
+        return folded_html(repr(self), table_html(("column", "kind", ""), rows))
 
     @property
     def circuit(self) -> TorchCircuit:

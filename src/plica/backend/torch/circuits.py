@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import torch
 from torch import Tensor, nn
 
-from plica import notebooks
 from plica.arguments import seed as checked_seed
 from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.data import as_tensor
@@ -33,6 +32,7 @@ from plica.lower.operators import Operator, OperatorMethods
 from plica.lower.queries.methods import QueryMethods
 from plica.lower.queries.score import Lowered
 from plica.lower.registry import CompilationRules
+from plica.notebooks import explorer_html
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
@@ -371,7 +371,7 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
 
     def _repr_html_(self) -> str:
         """The explorer of the circuit, for notebooks."""
-        return notebooks.explorer(self)
+        return explorer_html(self)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from plica import notebooks
+from plica.notebooks import table_html
 
 _MOST_LINES, _MOST_STATES = 100, 5  # that a notebook shows
 
@@ -45,7 +45,7 @@ class Posterior:
         lines = [self._line(row, variable) for row, variable in shown]
         if len(shown) < rows * variables:
             lines.append((f"and {rows * variables - len(shown):,} more", "", "", "", ""))
-        return notebooks.table(("row", "variable", "most probable states", "mean", "standard deviation"), lines)
+        return table_html(("row", "variable", "most probable states", "mean", "standard deviation"), lines)
 
     def _line(self, row: int, variable: int) -> tuple[int | str, ...]:
         shares = self.probabilities[row, variable].tolist()
