@@ -37,10 +37,7 @@ MODULES = (
     "plica.numpy.random",
     "plica.native",
     "plica.data",
-    "plica.draw.circuit",
-    "plica.draw.curves",
-    "plica.draw.images",
-    "plica.draw.inpainting",
+    "plica.draw",
     "plica.errors",
 )
 

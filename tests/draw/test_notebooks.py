@@ -1,5 +1,6 @@
 """What notebooks show of values that are no circuits: Programs, posteriors, models of tables."""
 
+import io
 import json
 import re
 from html import unescape
@@ -7,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
 import plica
 import plica.numpy as pnp
 import plica.tables
+from plica.draw import draw_circuit, draw_curves, inpainting_grid, sample_grid
 from plica.lower.queries.answers import Posterior
 from plica.queries import posterior
 from plica.symbolic.layers import BernoulliLayer, GaussianLayer, HadamardLayer
@@ -22,6 +26,22 @@ def cells_of(html: str) -> list[list[str]]:
         [unescape(cell) for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", line)]
         for line in re.findall(r"<tr>(.*?)</tr>", html)
     ]
+
+
+def test_pictures_are_returned_and_shown() -> None:
+    coin = BernoulliLayer([0], 1)
+    images = np.arange(20.0).reshape(5, 4)
+    figures = [
+        draw_circuit(plica.Circuit([coin], {}, [coin])),
+        draw_curves({"valid": [(0, 3.0), (1, 2.0)]}),
+        sample_grid(images, images, image_shape=(1, 2, 2)),
+        inpainting_grid({"truth": images}, images, np.arange(4) > 1, image_shape=(1, 2, 2)),
+    ]
+    for figure in figures:
+        assert isinstance(figure, Figure)
+        picture = Image.open(io.BytesIO(figure._repr_png_()))
+        assert min(picture.size) > 50
+        assert len(np.unique(np.asarray(picture))) > 10  # not blank
 
 
 def test_programs_show_the_explorer() -> None:

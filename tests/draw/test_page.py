@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plica.draw.canvas import new_figure, save_figure
+from plica.draw.canvas import finished, new_figure
 from plica.draw.curves import draw_curves
 from plica.draw.inpainting import inpainting_grid
 from plica.draw.page import Page
@@ -15,8 +15,8 @@ from plica.draw.page import Page
 def a_page(folder: Path) -> Page:
     figure = new_figure(2, 1)
     figure.add_axes((0.2, 0.2, 0.7, 0.7)).plot([1, 2])
-    save_figure(figure, folder / "figure.svg")
-    save_figure(figure, folder / "figure.png")
+    finished(figure, folder / "figure.svg")
+    finished(figure, folder / "figure.png")
     page = Page("<Rows & columns>")
     page.section("Figures")
     page.paragraph("a < b")

@@ -2,29 +2,42 @@
 
 >>> import tempfile, pathlib
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "curves.svg"
->>> draw_curves({"train": [(1, 3.0), (2, 2.5)], "valid": [(0, 4.0), (1, 3.1), (2, 2.8)]}, path, best=2)
+>>> figure = draw_curves({"train": [(1, 3.0), (2, 2.5)], "valid": [(0, 4.0), (1, 3.1), (2, 2.8)]}, path, best=2)
 >>> "svg" in path.read_text()
 True
 """
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from plica.draw.canvas import FAINT, INK, MUTED, new_figure, save_figure
+from plica.draw.canvas import FAINT, INK, MUTED, finished, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLOURS = ("#2f6f9f", "#c4572e", "#5b8c3a")
 
 
 def draw_curves(
-    curves: Mapping[str, Sequence[tuple[int, float]]], path: str | os.PathLike[str], *, best: int | None = None
-) -> None:
-    """Draw figures by epoch, each curve with its last figure.
+    curves: Mapping[str, Sequence[tuple[int, float]]],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    best: int | None = None,
+) -> "Figure":
+    """Draw figures by epoch, each curve with its last figure, and write the picture if there is a path.
 
     Args:
         curves: (epoch, bits per dimension) by name, all finite.
-        path: The file; its ending chooses the format.
+        path: The file, of which the ending chooses SVG, PNG or PDF.
         best: The epoch of the best model.
+
+    Returns:
+        The figure of matplotlib.
+
+    Raises:
+        UnsupportedError: The path has another ending.
+        MissingExtraError: matplotlib is not installed.
     """
     figure = new_figure(7.2, 3.4)
     axes = figure.add_axes((0.09, 0.14, 0.88, 0.8))
@@ -45,4 +58,4 @@ def draw_curves(
     axes.tick_params(colors=INK, labelsize=8)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    save_figure(figure, path)
+    return finished(figure, path)

@@ -4,7 +4,7 @@
 >>> import numpy as np
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "samples.png"
 >>> rows = np.random.default_rng(0).integers(0, 17, (25, 64))
->>> sample_grid(rows, rows, path, image_shape=(1, 8, 8))
+>>> figure = sample_grid(rows, rows, path, image_shape=(1, 8, 8))
 >>> path.read_bytes()[1:4]
 b'PNG'
 """
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plica.draw.canvas import INK, MUTED, new_figure, save_figure
+from plica.draw.canvas import INK, MUTED, finished, new_figure
 from plica.errors import ShapeError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ImageShape = tuple[int, int, int]
@@ -39,19 +40,28 @@ _MAX_ROWS = 64  # rows of a table, or images, that one panel shows
 def sample_grid(
     samples: Array,
     real: Array,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     *,
     image_shape: ImageShape | None = None,
     columns: Sequence[str] | None = None,
-) -> None:
-    """Draw two panels of equal size, samples and real rows. Both map values to colours by the range of the real rows.
+) -> "Figure":
+    """Draw two panels of equal size, samples and real rows, and write them if there is a path.
+
+    Both map values to colours by the range of the real rows.
 
     Args:
         samples: (N, D), rows that the model drew.
         real: (M, D), rows of data.
-        path: The file to write; its ending chooses PNG or SVG.
+        path: The file, of which the ending chooses SVG, PNG or PDF.
         image_shape: (channels, height, width) of a row that is an image; None draws each row as a line of a heat map.
         columns: The names of the columns of a table. Then each column has a range of its own.
+
+    Returns:
+        The figure of matplotlib.
+
+    Raises:
+        UnsupportedError: The path has another ending.
+        MissingExtraError: matplotlib is not installed.
     """
     if columns is not None:
         samples, real = _scaled_by_column(samples, real)
@@ -75,7 +85,7 @@ def sample_grid(
         axes.set_title(title, loc="left", fontsize=13, color=INK, pad=8)
         count = min(len((samples, real)[index]), _MAX_ROWS)
         axes.set_title(f"{count} {unit}", loc="right", fontsize=9, color=MUTED, pad=8)
-    save_figure(figure, path)
+    return finished(figure, path)
 
 
 def _scaled_by_column(samples: Array, real: Array) -> tuple[Array, Array]:

@@ -4,18 +4,21 @@
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "inpainting.png"
 >>> images = np.random.default_rng(0).integers(0, 17, (4, 64))
 >>> hidden = np.arange(64) >= 32
->>> inpainting_grid({"truth": images, "sample": images}, images, hidden, path, image_shape=(1, 8, 8))
+>>> figure = inpainting_grid({"truth": images, "sample": images}, images, hidden, path, image_shape=(1, 8, 8))
 >>> path.read_bytes()[1:4]
 b'PNG'
 """
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plica.draw.canvas import INK, MUTED, new_figure, save_figure
+from plica.draw.canvas import INK, MUTED, finished, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ImageShape = tuple[int, int, int]
@@ -29,18 +32,25 @@ def inpainting_grid(
     columns: Mapping[str, Array],
     real: Array,
     hidden: Array,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     *,
     image_shape: ImageShape,
-) -> None:
-    """Draw a line for each image: its visible part, then each column.
+) -> "Figure":
+    """Draw a line for each image: its visible part, then each column. Write the picture if there is a path.
 
     Args:
         columns: Rows `(N, D)` by the title of their column.
         real: The images `(N, D)`.
         hidden: `(D,)`, which values were hidden.
-        path: The file; its ending chooses PNG or SVG.
+        path: The file, of which the ending chooses SVG, PNG or PDF.
         image_shape: (channels, height, width).
+
+    Returns:
+        The figure of matplotlib.
+
+    Raises:
+        UnsupportedError: The path has another ending.
+        MissingExtraError: matplotlib is not installed.
     """
     shown = {"given": np.where(hidden, np.nan, real.astype(np.float64)), **columns}
     canvas = np.concatenate([_column(rows, image_shape) for rows in shown.values()], axis=1)
@@ -60,7 +70,7 @@ def inpainting_grid(
         left, bottom = _MARGIN + index * _CELL, full[1] - _HEADER + 0.07
         figure.text(left / full[0], bottom / full[1], title, fontsize=9, color=MUTED)
     figure.text(_MARGIN / full[0], 1 - 0.28 / full[1], "Filled in from what is given", fontsize=12, color=INK)
-    save_figure(figure, path)
+    return finished(figure, path)
 
 
 def _column(rows: Array, image_shape: ImageShape) -> Array:
