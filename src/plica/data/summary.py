@@ -85,7 +85,7 @@ class Moments:
         return Moments(
             total,
             self.mean + distance * share,
-            self.deviations + other.deviations + distance**2 * self.number * share,
+            self.deviations + other.deviations + distance * distance * self.number * share,  # `**` would raise
             min(self.least, other.least),
             max(self.most, other.most),
         )
