@@ -171,6 +171,14 @@ def test_a_sample_does_not_depend_on_batches_or_shards(many: Any) -> None:
     assert merged.infer()[2].why == "the numbers of rows"
 
 
+def test_deviations_beyond_float64_are_infinite() -> None:
+    table = pa.table({"a": [1e300, -2.5, 1.0, 1.5]})
+    summary = summarise(Rows(table), size=2)
+    assert summary.infer() == _from_all(table, ())
+    moments = summary.columns["a"].moments
+    assert (moments.deviations, moments.least, moments.most) == (math.inf, -2.5, 1e300)
+
+
 def test_summaries_of_other_tables_do_not_merge() -> None:
     first, second = (summarise(Rows(pa.table({name: [1]}))) for name in "ab")
     with pytest.raises(InputError, match=r"the table: the columns b, expected a as in the table; merge summaries of"):

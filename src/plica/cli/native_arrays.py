@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
 from plica.files.rows.batch import Array
-from plica.files.tables import Member, npz_keys
+from plica.files.tables import Member, map_npy, npz_keys, open_npz, read_member
 from plica.paths import check_is_file, replacing
 from plica.runtime.arrays import numpy_dtype
 from plica.runtime.manifest import ArrayType, Entry
@@ -176,7 +176,7 @@ def _opened(path: Location, name: str) -> tuple[Callable[[], Iterator[Array]], A
         return None
     values: Any
     if path.suffix.lower() == ".npy":
-        values = _load(path, mmap_mode="r")[""]
+        values = _load(path)[""]
     else:
         try:
             keys = npz_keys(path)
@@ -287,22 +287,17 @@ def _read(path: Location, argument: ArrayType | None) -> Array:
     return next(iter(_only(path, arrays, [""]).values()))
 
 
-def _load(path: Location, mmap_mode: Literal["r"] | None = None) -> Mapping[str, Array]:
-    """The arrays of a `.npy` (under no name) or of a `.npz`."""
+def _load(path: Location) -> Mapping[str, Array]:
+    """The arrays of a `.npy` (under no name, memory-mapped) or of a `.npz`."""
     if not isinstance(path, Path):
         raise FileFormatError(f"{path}: arrays are read from this machine alone; copy it here, or write .parquet")
     check_is_file(path)
     if path.suffix.lower() not in _ENDINGS:
         raise FileFormatError(f"{path}: expected a file of one of {', '.join(_ENDINGS)}")
-    try:
-        loaded = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-        arrays = {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except Exception as error:  # numpy, zip and zlib raise many kinds of them for files that are damaged
-        raise FileFormatError(f"{path}: holds no arrays that can be read ({str(error)[:100]})") from error
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # numpy gives other members of an archive as bytes
-            raise FileFormatError(f"{path}: {name} is no array; write it with numpy.savez")
-    return arrays
+    if path.suffix.lower() == ".npy":
+        return {"": map_npy(path)}
+    with open_npz(path) as archive:
+        return {name: read_member(path, archive, name) for name in archive.files}
 
 
 def _only(path: Location, arrays: Mapping[str, Array], names: list[str]) -> dict[str, Array]:

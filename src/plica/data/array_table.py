@@ -15,6 +15,7 @@ from plica.errors import FileFormatError
 from plica.files.tables import Member, map_npy
 
 _GROUP_CELLS = 1 << 20
+_MOST_COLUMNS = 1 << 22  # an array without rows may claim any number
 
 
 class ArrayTable(TableFile):
@@ -47,6 +48,10 @@ class ArrayTable(TableFile):
             raise FileFormatError(f"{name}: expected rows (N, D) or images, found shape {values.shape}; reshape it")
         self.row_shape = values.shape[1:]
         self._width, self._rows = math.prod(self.row_shape), values.shape[0]
+        if self._width > _MOST_COLUMNS:
+            raise FileFormatError(
+                f"{name}: rows of {self._width:,} numbers, and {_MOST_COLUMNS:,} are the most; cut them into pieces"
+            )
         self._dtype = values.dtype.newbyteorder("=") if values.dtype.itemsize <= 8 else np.dtype(np.float64)
         self._step = max(1, _GROUP_CELLS // max(1, self._width))
         stored = pa.from_numpy_dtype(self._dtype)

@@ -79,13 +79,13 @@ class Moments:
         Source: T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample variance", 1983, equation 1.5.
         """
         total = self.number + other.number
-        if not total:
-            return self
+        if not self.number or not other.number:
+            return self if self.number else other
         distance, share = other.mean - self.mean, other.number / total
         return Moments(
             total,
             self.mean + distance * share,
-            self.deviations + other.deviations + distance**2 * self.number * share,
+            self.deviations + other.deviations + distance * distance * self.number * share,  # `**` would raise
             min(self.least, other.least),
             max(self.most, other.most),
         )

@@ -173,7 +173,7 @@ def map_npy(path: Path) -> Array:
     """
     try:
         with path.open("rb") as file:
-            check_declared_size(file, path.stat().st_size)
+            read_header(file, path.stat().st_size)
         values: Array = np.load(path, mmap_mode="r", allow_pickle=False)
         return values
     except UNREADABLE as error:
@@ -183,7 +183,7 @@ def map_npy(path: Path) -> Array:
 def _read_npy(path: Path, _key: str | None, _delimiter: str | None) -> Table:
     try:
         with path.open("rb") as file:
-            check_declared_size(file, path.stat().st_size)
+            read_header(file, path.stat().st_size)
             file.seek(0)
             values = np.load(file, allow_pickle=False)
     except UNREADABLE as error:
@@ -191,14 +191,23 @@ def _read_npy(path: Path, _key: str | None, _delimiter: str | None) -> Table:
     return Table(values, str(path))
 
 
-def check_declared_size(file: Any, size: int) -> None:
-    """Raise if the header of an array claims more bytes than its file has: numpy would allocate them all."""
+def read_header(file: Any, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """The shape, whether it is in Fortran's order, and the dtype of an array by its header.
+
+    Args:
+        file: The array's file from its beginning; afterwards it is behind the header.
+        size: The bytes of the file.
+
+    Raises:
+        ValueError: The header claims more bytes, which numpy would allocate, or axes of less than no entries.
+    """
     version = np.lib.format.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"version {version} of the format is not known")
-    shape, _, dtype = HEADERS[version](file)
-    if math.prod(shape) * dtype.itemsize > size:
+    shape, is_fortran, dtype = HEADERS[version](file)
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > size:
         raise ValueError(f"an array {dtype} {shape} does not fit into {size} bytes; cut short?")
+    return shape, is_fortran, dtype
 
 
 def open_npz(path: Path) -> Any:
@@ -230,7 +239,7 @@ def read_member(path: Path, archive: Any, name: str) -> Array:
         member = name if name in archive.zip.namelist() else f"{name}.npy"
         with archive.zip.open(member) as file:
             if file.peek(6)[:6] == np.lib.format.MAGIC_PREFIX:
-                check_declared_size(file, archive.zip.getinfo(member).file_size)
+                read_header(file, archive.zip.getinfo(member).file_size)
         values = archive[name]
     except UNREADABLE as error:
         raise FileFormatError(f"{path}: array {name!r} cannot be read ({one_line(error)})") from error
@@ -269,12 +278,9 @@ class Member:
         archive = self._archive
         member = self.key if self.key in archive.zip.namelist() else f"{self.key}.npy"
         file = archive.zip.open(member)
-        version = file.peek(6)[:6] == np.lib.format.MAGIC_PREFIX and np.lib.format.read_magic(file)
         self._held: Array | None = None
-        if version in HEADERS:
-            self.shape, is_fortran, self.dtype = HEADERS[version](file)
-            if math.prod(self.shape) * self.dtype.itemsize > archive.zip.getinfo(member).file_size:
-                raise ValueError(f"an array {self.dtype} {self.shape} does not fit its file; cut short?")
+        if file.peek(6)[:6] == np.lib.format.MAGIC_PREFIX:
+            self.shape, is_fortran, self.dtype = read_header(file, archive.zip.getinfo(member).file_size)
             if self.shape and not is_fortran and not self.dtype.hasobject:
                 self._file, self._start = file, file.tell()
                 return
