@@ -31,7 +31,7 @@ def cells_of(html: str) -> list[list[str]]:
 def test_pictures_are_returned_and_shown() -> None:
     coin = BernoulliLayer([0], 1)
     images = np.arange(20.0).reshape(5, 4)
-    figures = [
+    figures: list[Any] = [
         draw_circuit(plica.Circuit([coin], {}, [coin])),
         draw_curves({"valid": [(0, 3.0), (1, 2.0)]}),
         sample_grid(images, images, image_shape=(1, 2, 2)),
