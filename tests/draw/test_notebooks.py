@@ -37,8 +37,8 @@ def test_pictures_are_returned_and_shown() -> None:
         sample_grid(images, images, image_shape=(1, 2, 2)),
         inpainting_grid({"truth": images}, images, np.arange(4) > 1, image_shape=(1, 2, 2)),
     ]
+    assert all(isinstance(figure, Figure) for figure in figures)
     for figure in figures:
-        assert isinstance(figure, Figure)
         picture = Image.open(io.BytesIO(figure._repr_png_()))
         assert min(picture.size) > 50
         assert len(np.unique(np.asarray(picture))) > 10  # not blank
