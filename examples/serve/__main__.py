@@ -4,13 +4,17 @@ import argparse
 import logging
 import os
 
-import uvicorn
-
 from plica.errors import PlicaError
+from plica.extras import how_to_install
 
-from .app import Limits, application
-from .models import Models
-from .server import Server
+try:
+    import uvicorn
+
+    from .app import Limits, application
+    from .models import Models
+    from .server import Server
+except ModuleNotFoundError as error:
+    raise SystemExit(f"serve: {error}; {how_to_install('serve')}") from None
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from math import prod
 from typing import Any
 
@@ -152,7 +153,8 @@ class _Service:
             name = request.path_params["question"]
             entry = _entry_of(model, name)
             if entry is None:
-                have = ", ".join([*(one for one in ALIASES if _entry_of(model, one)), *model.module.entries])
+                names = [*(one for one in ALIASES if _entry_of(model, one)), *model.module.entries]
+                have = ", ".join(dict.fromkeys(names))
                 raise HTTPException(404, f"this model answers no {name!r}; it answers {have}")
             wanted = request.headers.get("accept", "*/*")
             as_json = JSON in wanted if kind == NPY else NPY not in wanted
@@ -272,8 +274,12 @@ def _too_large(message: str) -> HTTPException:
     return HTTPException(413, message)
 
 
-async def _refused(_: Request, error: HTTPException) -> Response:
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+async def _refused(request: Request, error: HTTPException) -> Response:
+    detail = error.detail
+    if detail == HTTPStatus(error.status_code).phrase:  # of the router, which says no more
+        path = f"{request.method} {request.url.path}"
+        detail = f"there is no {path:.200}; ask POST /v1/QUERY, GET /model or GET /health"
+    return JSONResponse({"error": detail}, error.status_code, error.headers)
 
 
 async def _bad_request(_: Request, error: PlicaError) -> Response:

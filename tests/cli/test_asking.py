@@ -189,6 +189,15 @@ def test_rows_are_drawn_with_the_columns_that_the_model_knows(pets: Plica) -> No
             assert all(old in ("", "?", new) for old, new in zip(before, after, strict=True))
 
 
+def test_drawn_rows_have_the_delimiter_that_is_asked_for(pets: Plica) -> None:
+    assert_done(pets("sample", MODEL, "-n", 2, "-o", "drawn.csv", "--delimiter", ";"))
+    assert Path("drawn.csv").read_text().startswith("pet;legs;weight\n")
+    for out, said in (("drawn.npy", "only a .csv has a delimiter"), ("drawn.csv", "expected one letter")):
+        result = pets("sample", MODEL, "-n", 2, "-o", out, "--delimiter", ";;")
+        assert result.exit_code == 2
+        assert said in result.stderr
+
+
 def test_columns_are_found_by_name(pets: Plica) -> None:
     write("other.csv", [["4", "1.5", "cat", "x"]], "legs,weight,pet,note")
     assert_done(pets("score", MODEL, "other.csv", "-o", "a.npy"))

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from plica.cli.columns import show_kinds
 from plica.draw.images import sample_grid
 from plica.errors import InputError
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
+from plica.files.infer import infer_columns
 from plica.files.kinds import KINDS, TableColumn
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import build_circuit
@@ -142,6 +144,12 @@ def test_the_first_line_of_typed_columns_is_their_names(plica: Plica) -> None:
     train(plica, "rows.csv", "--columns", "auto")
     done(plica("sample", MODEL, "-n", 3, "-o", "drawn.csv"))
     assert Path("drawn.csv").read_text().splitlines()[0] == "1990,1991"
+
+
+def test_the_example_of_a_changed_kind_names_whole_numbers_which_may_be_codes() -> None:
+    cells = np.array([[place, (10115, 20095, 80331)[place % 3]] for place in range(9)], object)
+    assert '{"shop": "categorical"}' in show_kinds(Encoding(infer_columns(("day", "shop"), cells)))
+    assert '{"day": "categorical"}' in show_kinds(Encoding(infer_columns(("day", "shop"), cells % 7)))
 
 
 def test_an_archive_with_splits_keeps_them_with_typed_columns(plica: Plica) -> None:

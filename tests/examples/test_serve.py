@@ -32,6 +32,7 @@ from examples.serve.bodies import JSON, NPY, from_npy, to_npy
 from examples.serve.models import Models, log
 from examples.serve.unread import Unread
 from plica.errors import FileFormatError, NativeFileError
+from plica.extras import how_to_install
 from plica.queries import mpe
 from plica.runtime.container import beside, write
 from plica.runtime.manifest import ArrayType, Entry, Rows
@@ -160,7 +161,9 @@ def _npy(descr: str, shape: str, rest: bytes = b"") -> bytes:
 
 BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("no such question", "/v1/best", {}, JSON, 404, "answers no 'best'; it answers score, marginal"),
-    ("no such page", "/", {}, JSON, 404, "Not Found"),
+    ("no such page", "/", {}, JSON, 404, "there is no POST /; ask POST /v1/QUERY"),
+    ("missing cells in whole numbers", "/v1/complete",
+     {"x": [None, 2], "flag": [True] * 2, "z": [[0] * 3] * 2, "s": 7}, JSON, 400, "found NaN; whole.* as marginal"),
     ("neither JSON nor numpy", "/v1/score", b"x=1", "text/plain", 415, "content type is .* found 'text/plain'"),
     ("no JSON", "/v1/score", b"{", JSON, 400, "no JSON that can be read"),
     ("no text", "/v1/score", b"\xff\xfe{", JSON, 400, "no JSON that can be read"),
@@ -645,3 +648,12 @@ def test_headers_are_read_by_one_thread_at_a_time() -> None:
         sys.setswitchinterval(interval)
         gc.set_threshold(*threshold)
         gc.callbacks.remove(yielding)
+
+
+def test_a_missing_library_is_one_line_that_names_the_extra() -> None:
+    code = "import runpy, sys; sys.modules['uvicorn'] = None; runpy.run_module('examples.serve', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"serve: import of uvicorn halted; None in sys.modules; {how_to_install('serve')}"
+    ]

@@ -102,6 +102,7 @@ MISMATCHES = (
     (of_int, ("3",), TraceError, "argument n is '3' of type str; pass an array or a number"),
     (of_int, (torch.ones(2, dtype=torch.int64),), InputError, r"argument n has shape \(2,\)"),
     (of_int, (None,), TraceError, "annotated for arguments"),
+    (of_int, ([1, 2],), TraceError, r"a list or tuple is a tree of its entries, so pass an array"),
     (of_int, (), TraceError, r"of_int\(n: int\): missing a required argument: 'n'"),
     (of_int, (1, 2), TraceError, "too many positional arguments"),
     (of_specs, (torch.ones(2, 4), torch.ones(3, 1)), InputError, r"x has shape \(2, 4\).* axis 1 is 4, expected 3"),

@@ -389,6 +389,7 @@ def test_an_error_of_a_callback_leaves_the_best_state() -> None:
     torch.testing.assert_close(model.logits, seen[7], rtol=0, atol=0)
 
 
+COIN = CategoricalLayer([0], 1, num_categories=2)
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no rows": ({"rows": np.zeros((0, 2), int)}, InputError, "rows has no rows"),
     "no validation rows": ({"valid": np.zeros((0, 2), int)}, InputError, "valid has no rows"),
@@ -405,6 +406,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "text": ({"rows": np.array([["1", "2"]])}, DTypeError, "rows must be numbers, as an array or a tensor, found"),
     "objects": ({"rows": np.array([[1, None]])}, DTypeError, "rows must be numbers, as an array or a tensor, found"),
     "an integer as a part": ({"valid": 1}, InputError, "valid must be rows .*, or a part of the rows such as 0.2"),
+    "not compiled": ({"model": Circuit([COIN], {}, [COIN])}, DTypeError, "found Circuit.*; compile a circuit first"),
     "no function": ({"on_epoch": 3}, DTypeError, "on_epoch must be a function, found 3 of type int"),
     "a negative seed": ({"seed": -1}, InputError, "seed must not be negative"),
 }

@@ -158,6 +158,11 @@ def test_arrays_of_other_libraries_go_in_and_out(module: NativeModule) -> None:
             InputError,
             "found the number 9223372036854775808, which int64 does not hold",
         ),
+        (
+            lambda m: m.echo([np.nan], [True], [[0], [0]], 1),
+            DTypeError,
+            "found NaN; whole numbers have no missing values",
+        ),
         (lambda m: m.echo([1], [2], [[0], [0]], 1), DTypeError, "dtype int64, which does not become bool"),
         (
             lambda m: m.plus(np.zeros((2, 3), "f4"), np.zeros((4, 3), "f4")),

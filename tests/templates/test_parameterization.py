@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -117,6 +117,11 @@ def test_input_layers_by_name() -> None:
         (lambda: name_to_dtype("int"), InputError, "unknown dtype"),
         (lambda: name_to_input_layer_factory("normal"), InputError, "unknown input layer 'normal'"),
         (lambda: name_to_input_layer_factory("categorical"), InputError, "num_categories"),
+        (
+            lambda: name_to_input_layer_factory(cast(Any, GaussianLayer)),
+            InputError,
+            r"\(input_factory=GaussianLayer, ...\)",
+        ),
     ],
 )
 def test_refuses(make, error: type[Exception], message: str) -> None:

@@ -349,6 +349,7 @@ K = torch.tensor([0, 0])
 REFUSED = (
     (lambda: rnd.bits(K[:1]), ShapeError, "a key has the shape (2,), found i64[1]"),
     (lambda: rnd.bits(rnd.split(K)), ShapeError, "found i64[2,2]; take one of several keys with keys[i]"),
+    (lambda: rnd.normal(0, (3,)), ShapeError, "found i64[]; make one with random.key(seed)"),
     (lambda: rnd.normal(K.double()), DTypeError, "a key is an array of int64, found f64[2]; make one with random.key"),
     (lambda: rnd.split(K.to(torch.int32)), DTypeError, "a key is an array of int64, found i32[2]"),
     (lambda: rnd.key(1 << 64), InputError, "has 64 bits, and 18446744073709551616 does not fit"),

@@ -42,7 +42,9 @@ KEEP = click.option(
 )
 
 DELIMITER = click.option(
-    "--delimiter", metavar="LETTER", help="Delimiter of the cells of a .csv. Default: the one its first lines show."
+    "--delimiter",
+    metavar="LETTER",
+    help="Delimiter of the cells of a .csv. Default: the one its first lines show; in a new table a comma.",
 )
 DATA_OPTIONS = (
     DELIMITER,

@@ -21,5 +21,6 @@ def show_kinds(encoding: Encoding) -> str:
     for description, names in groups.items():
         more = f", ... ({len(names):,} columns)" if len(names) > _SHOWN else ""
         lines.append(f"  {description}: {', '.join(names[:_SHOWN])}{more}")
-    example = json.dumps({encoding.columns[0].name: "categorical"}, ensure_ascii=False)
+    wholes = [column.name for column in encoding.columns if column.kind == "whole"]  # codes look like whole numbers
+    example = json.dumps({(wholes or [encoding.columns[0].name])[0]: "categorical"}, ensure_ascii=False)
     return "\n".join(["columns:", *lines, f"  to change one: --columns FILE, a file with {example}; kinds: {_KINDS}"])

@@ -64,14 +64,19 @@ def sample(
     if options["engine"] is not None or options["workers"] is not None:
         raise InputError("--engine and --workers are for completions of rows; give these by --given")
     from plica.data.write import check_can_write, writing_rows
+    from plica.files.tables import check_options
 
     check_can_write(out)
+    delimiter = options["delimiter"]
+    check_options(str(out), out.suffix.lower(), key=options["key"], delimiter=delimiter)
     check_is_other(out, model)
     loaded = load(model, device)
     is_array = out.suffix.lower() in (".npy", ".npz")
     shape = loaded.image_shape or (loaded.width,)
     with (
-        writing_rows(out, loaded.names, shape, loaded.types, named=loaded.encoding is not None) as write,
+        writing_rows(
+            out, loaded.names, shape, loaded.types, named=loaded.encoding is not None, delimiter=delimiter or ","
+        ) as write,
         bar(number, quiet=quiet) as progress,
     ):
         for rows in draw(loaded, number, seed, batch):

@@ -258,7 +258,10 @@ def check_annotated(program: Program, trees: list[Any], call: CallArguments) -> 
     """
     specs, structure = flatten((tuple(trees), {}))
     if call.structure != structure:
-        raise TraceError(f"the function is annotated for arguments {shown(structure)}, found {shown(call.structure)}.")
+        raise TraceError(
+            f"the function is annotated for arguments {shown(structure)}, found {shown(call.structure)}; a list or "
+            "tuple is a tree of its entries, so pass an array where one is annotated: numpy.asarray(x)."
+        )
     kinds = []
     for annotation, leaf, var in zip(specs, call.leaves, program.arguments, strict=True):
         dtype = dtype_of(leaf)

@@ -56,7 +56,7 @@ def bind_sizes(
         if dtype != var.type.dtype:
             raise DTypeError(
                 f"argument {var.name} has dtype {dtype}, but the program was made for {var.type.dtype.value}; "
-                "convert it with astype."
+                f"convert it with astype, or annotate plica.spec(shape, {dtype!r})."
             )
         if len(shape) != len(var.type.shape):
             raise InputError(f"argument {var.name} has shape {shape}, but the program expects {var.type}.")

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plica.arguments import integer
+from plica.arguments import found, integer
 from plica.backend.torch.data import as_tensor
 from plica.distributed.ranks import ALONE, Ranks
-from plica.errors import InputError, UnsupportedError
+from plica.errors import DTypeError, InputError, UnsupportedError
 from plica.learn.sources import HeldRows, Source, Stream, StreamedRows, is_stream
 from plica.symbolic.semirings import Semiring
 
@@ -141,7 +141,13 @@ def first_parameter(model: nn.Module) -> Tensor:
 
     Raises:
         InputError: There is none.
+        DTypeError: The model is no module of torch.
     """
+    if not isinstance(model, nn.Module):
+        raise DTypeError(
+            f"a model is a compiled circuit or another module of torch, {found(model)}; "
+            "compile a circuit first: plica.compile(circuit)"
+        )
     parameter = next((p for p in model.parameters() if p.requires_grad), None)
     if parameter is None:
         raise InputError("the model has no learnable parameters, so there is nothing to train")

@@ -101,7 +101,8 @@ def _require_key(key: ArrayType) -> None:
     if key.dtype != DType.INT64:
         raise DTypeError(f"a key is an array of int64, found {key}; make one with random.key(seed).")
     if len(key.shape) != 1:
-        raise ShapeError(f"a key has the shape (2,), found {key}; take one of several keys with keys[i].")
+        advice = "take one of several keys with keys[i]" if key.shape else "make one with random.key(seed)"
+        raise ShapeError(f"a key has the shape (2,), found {key}; {advice}.")
     require_equal_sizes(key.shape[0], 2, f"a key has the shape (2,), found {key}; make one with random.key(seed).")
 
 

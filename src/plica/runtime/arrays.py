@@ -147,6 +147,11 @@ def _array(value: Any, required: _Requirement, where: str) -> Array:
     if array.dtype == dtype:
         return array
     if not np.can_cast(array.dtype, dtype, "safe"):
+        if dtype.kind in "iu" and array.dtype.kind == "f" and np.isnan(array).any():
+            raise DTypeError(
+                f"{where}: expected {argument}, found NaN; whole numbers have no missing values. Of a circuit, ask an "
+                "entry that takes floats, such as marginal, which sums missing values out"
+            )
         raise DTypeError(
             f"{where}: expected {argument}, found an array of dtype {array.dtype}, which does not become {dtype} "
             f"without loss; convert it yourself if that is meant: {argument.name}.astype({str(dtype)!r})"

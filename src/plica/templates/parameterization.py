@@ -168,8 +168,15 @@ def name_to_input_layer_factory(name: str, **settings: Any) -> InputFactory:
 
 def _looked_up(role: str, name: str, table: Mapping[str, Row]) -> Row:
     if not known(name, table):
-        raise InputError(f"unknown {role} {shown(name)}; expected one of {_listed(table)}")
+        raise InputError(f"unknown {role} {shown(name)}; expected one of {_listed(table)}{_advice_on_classes(name)}")
     return table[name]
+
+
+def _advice_on_classes(name: Any) -> str:
+    """How to use a layer class, which a template does not take by its name."""
+    if not isinstance(name, type):
+        return ""
+    return f"; a class goes into a region graph: QuadTree(shape).build_circuit(input_factory={name.__name__}, ...)"
 
 
 def _check_settings(
@@ -179,7 +186,17 @@ def _check_settings(
     try:
         inspect.signature(constructor).bind(*args, **settings)
     except TypeError as error:
-        raise InputError(f"{role} {name!r} does not take the settings {_listed(settings)}: {error}") from error
+        raise InputError(
+            f"{role} {name!r} does not take the settings {_listed(settings)}: {error}{_advice_on_settings(error)}"
+        ) from error
+
+
+def _advice_on_settings(error: TypeError) -> str:
+    """How to pass a missing setting, such as the number of categories."""
+    missing = str(error).partition("missing a required argument: ")[2]
+    return (
+        f"; templates take it as input_layer_kwargs={{{missing}: ...}}, region graphs by a partial" if missing else ""
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -88,7 +88,10 @@ def hmm(
     steps = list(listed(ordering))
     if not is_permutation(steps, len(steps) or 1):
         shown_ordering = _shown(steps) if steps else shown(ordering)
-        raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {shown_ordering}")
+        advice = f"; for {ordering} steps in a row pass range({ordering})" if isinstance(ordering, int) else ""
+        raise InputError(
+            f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {shown_ordering}{advice}"
+        )
     emits = _factories("hmm", steps, input_layer, input_layer_kwargs, input_params)
     weights, _ = sum_weight_factories(weight_param, use_mixing_weights=False)
     units = num_latent_states

@@ -137,6 +137,8 @@ EQUATIONS: Mapping[str, str] = {
 _BY_NAME = {left.partition("(")[0].rpartition(".")[2]: (left, right) for left, right in reversed([*EQUATIONS.items()])}
 """The equation for each name on a left side; numpy's comes before torch's."""
 
+_MOST_LETTERS = 2  # that a misspelt name has more or less than the name which is meant
+
 # advice for names that no expression replaces
 _NOTHING_IN_PLACE = "nothing changes in place: x = x.at[index].set(values) makes a new array"
 _AT_RUN_TIME = "it has no elements before the function runs: return it, and look at the result"
@@ -154,6 +156,7 @@ _REMARKS: Mapping[str, str] = {
     **dict.fromkeys(("rand", "random_sample"), "write random.uniform(random.key(seed), shape) of plica.numpy"),
     **dict.fromkeys(("randn", "standard_normal"), "write random.normal(random.key(seed), shape) of plica.numpy"),
     **dict.fromkeys(("default_rng", "seed"), "write random.key(seed) of plica.numpy, and give it to its functions"),
+    "linear": "write x @ weights.T + bias",
     "detach": "write stop_gradient(x) of plica.numpy",
     "vectorize": "functions of plica.numpy take arrays of any shape; plica.scan runs along an axis",
     "apply_along_axis": "functions of plica.numpy take axis=; plica.scan runs along an axis",
@@ -175,6 +178,7 @@ def advice(name: str, ours: Collection[str]) -> str:
         return f"write {right} of plica.numpy for {left}"
     if name in _REMARKS:
         return _REMARKS[name]
-    if close := get_close_matches(name, ours, n=1, cutoff=0.6):
-        return f"is {close[0]} meant?"
+    alike = [known for known in ours if abs(len(known) - len(name)) <= _MOST_LETTERS]
+    if close := get_close_matches(name, alike, n=1, cutoff=0.6):
+        return f"perhaps {close[0]} is meant"
     return "write it with functions that dir(plica.numpy) lists, or compute it before the function is traced"

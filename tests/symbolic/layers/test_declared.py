@@ -287,11 +287,16 @@ def test_a_formula_that_is_missing_or_unsupported_is_refused_by_name() -> None:
     context = PipelineContext()
     context.add_layer_compilation_rule(Cauchy.row)
     layer = Cauchy([0], 1)
-    compiled = context.compile(Circuit([layer], {}, [layer]))
+    circuit = Circuit([layer], {}, [layer])
+    compiled, missing = context.compile(circuit), torch.full((1, 1), torch.nan)
     with pytest.raises(UnsupportedError, match="tails are too heavy"):
-        mean(compiled, torch.full((1, 1), torch.nan))
+        mean(compiled, missing)
     with pytest.raises(UnsupportedError, match="its class has no 'sample'"):
         sample(compiled, 1)
+    with pytest.raises(UnsupportedError, match="its class has no 'mode' and no 'log_maximum'"):
+        mpe(compiled, missing)
+    with pytest.raises(UnsupportedError, match=r"call context.add_layer_compilation_rule\(Cauchy.row\)"):
+        PipelineContext().compile(circuit)
 
 
 def test_a_class_without_a_domain_is_abstract() -> None:

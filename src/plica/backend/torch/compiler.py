@@ -176,7 +176,8 @@ class TorchCompiler(OperatorMethods):
         """
         if not isinstance(circuit, Circuit):
             raise DTypeError(
-                f"compile takes a circuit, {found(circuit)}; make one by a template or plica.Circuit(...)."
+                f"compile takes a circuit, {found(circuit)}; make one by a template or plica.Circuit(...), "
+                "and compile a function of arrays by plica.jit."
             )
         compiled = self.circuits.find(circuit)
         if compiled is None:

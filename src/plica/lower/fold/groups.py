@@ -143,8 +143,14 @@ class FoldedCircuit:
         """
         entry = self.row_if_any(layer)
         if entry is None:
+            name = type(layer).__name__
+            if isinstance(getattr(type(layer), "row", None), LayerRow):  # a class of formulas has its entry
+                raise UnsupportedError(
+                    f"{name} is not registered in this context; call context.add_layer_compilation_rule({name}.row) of "
+                    "a plica.PipelineContext, and compile by context.compile(circuit)."
+                )
             raise UnsupportedError(
-                f"{type(layer).__name__} has no row that says what it computes; write an InputRow, SumRow or "
+                f"{name} has no row that says what it computes; write an InputRow, SumRow or "
                 "ProductRow and give it to PipelineContext.add_layer_compilation_rule."
             )
         return entry

@@ -47,7 +47,18 @@ Arrangement: TypeAlias = Callable[[Array], Array]
 
 _OPERANDS = ("x", "lower", "upper", "uniforms")
 
-_NO_SAMPLE = unsupported("its class has no 'sample'; give it a static function (xp, uniforms, <parameters>)")
+# column of an InputRow -> why a class without its formula has none
+_NO_FORMULAS = {
+    column: unsupported(f"its class has no {names}; give it a static function ({arguments})")
+    for column, names, arguments in (
+        ("sample", "'sample'", "xp, uniforms, <parameters>"),
+        ("maximum", "'mode' and no 'log_maximum'", "<parameters>"),
+        ("mode", "'mode'", "<parameters>"),
+        ("mean", "'expectation'", "<parameters>"),
+        ("variance", "'variance'", "<parameters>"),
+        ("interval", "'interval' and no 'log_interval'", "xp, lower, upper, <parameters>"),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,4 +308,4 @@ def formula_row(kind: type[InputLayer], formulas: Mapping[str, Formula]) -> Inpu
             columns[column] = value if isinstance(value, Unsupported) else rule
     if "table" in formulas:
         return replace(states.input_row(kind, _table), **columns)
-    return InputRow(kind, **{"sample": _NO_SAMPLE} | columns)
+    return InputRow(kind, **_NO_FORMULAS | columns)
