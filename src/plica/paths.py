@@ -99,14 +99,24 @@ def check_is_file(path: Path) -> None:
 
 
 def check_is_other(out: Path, *read: Path | None) -> None:
-    """Raise if writing `out` would replace a file that is read.
+    """Raise if writing `out` would replace a file that is read, or would be read by the same command later.
+
+    Args:
+        out: A file or a folder to write, which need not exist.
+        read: Files, and folders all of whose files are read.
 
     Raises:
-        FileFormatError: `out` is one of the files, by this name or another.
+        FileFormatError: `out` is one of these, by this name or another, or lies in one of the folders.
     """
     for path in read:
-        if path is not None and as_path(path).exists() and as_path(out).exists() and out.samefile(path):
+        if path is None or not as_path(path).exists():
+            continue
+        if as_path(out).exists() and out.samefile(path):
             raise FileFormatError(f"{out}: the output would overwrite this input; choose another name")
+        if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
+            raise FileFormatError(
+                f"{out}: the output would lie among the input, in the folder {path}; choose a name outside of it"
+            )
 
 
 def check_is_target(out: str | os.PathLike[str]) -> Path:

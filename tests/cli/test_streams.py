@@ -99,6 +99,20 @@ def test_an_address_of_the_output_is_not_written_over(pets: Plica) -> None:
     )
 
 
+@pytest.mark.parametrize("out", ["pets/0.parquet", "pets/all.parquet", "pets/out", "link/0.parquet"])
+def test_outputs_do_not_lie_among_the_rows(pets: Plica, out: str) -> None:
+    """A second run would read the answers of the first one as rows, and an engine would remove them."""
+    Path("link").symlink_to("pets")
+    before = {path.name: path.read_bytes() for path in Path("pets").iterdir()}
+    words = ("--engine", "processes") if out == "pets/out" else ()
+    for data in ("pets", Path("pets").absolute().as_uri()):
+        assert "would lie among the input" in refused(pets("complete", "m.plica", data, "-o", out, *words))
+    assert "would lie among the input" in refused(
+        pets("train", "pets", "--columns", "auto", "--out", out.removesuffix(".parquet"))
+    )
+    assert {path.name: path.read_bytes() for path in Path("pets").iterdir()} == before
+
+
 def test_draws_are_of_rows_from_anywhere(pets: Plica) -> None:
     for data, out in (("pets.parquet", "a.parquet"), ("pets", "b.parquet")):
         done(pets("sample", "m.plica", "-n", 2, "--given", data, "-o", out, "--seed", 3, "--batch", 16))

@@ -149,6 +149,7 @@ def write_answers(
     Raises:
         InputError: There are workers and no engine.
     """
+    check_is_other(out, model, local_path(data))
     if engine is not None:
         quiet = options.pop("quiet")
         run_on_engine(
@@ -168,7 +169,6 @@ def write_answers(
     from plica.data.write import check_can_write
 
     check_can_write(out)
-    check_is_other(out, model, local_path(data))
     loaded = load(model, device)
     answers = question.answers(loaded)
     with reading(loaded, data, unread=answers.unread, **options) as (rows, batches):

@@ -16,10 +16,11 @@ from plica.errors import InputError
 from plica.files.datasets import Dataset, digits
 from plica.files.infer import read_columns
 from plica.files.kinds import KINDS
-from plica.paths import check_can_create
+from plica.paths import check_can_create, check_is_other
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.tables.build import REGION_GRAPHS
 from plica.tables.data_sets import from_numbers, from_typed
+from plica.tables.files import local_path
 from plica.tables.recipe import STARTS, Recipe
 from plica.templates.region_graph.build import FAMILIES
 
@@ -135,6 +136,8 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
     with as_one_run():
         settings, recipe = (_given(options), None) if resume is None else _of_checkpoint(resume)
         check_can_create(settings.out, (*NAMES, INPAINTING, CHECKPOINT))
+        if settings.columns is not None:
+            check_is_other(settings.out, local_path(location(settings.data)))
         data = load_data(settings)
         prepare_torch()
         with leaving_at_once():
