@@ -238,6 +238,7 @@ def test_models_are_copied_and_pickled() -> None:
     ("data", "error", "message"),
     [
         (3, DTypeError, "expected a pandas, polars or pyarrow table, a dict of columns, a row by names, or an array"),
+        ("pets.csv", DTypeError, r"type str; read a file by plica.data.Rows\('pets.csv'\)"),
         ([[1.0, 2.0]], DTypeError, "expected a pandas, polars or pyarrow table"),
         ({"a": [1, 2], "b": [1]}, ShapeError, "column 'b' has 1 cells, expected 2 as in 'a'"),
         ({"a": "text", "b": [1]}, DTypeError, "expected lists or arrays as columns"),

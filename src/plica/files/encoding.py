@@ -222,6 +222,6 @@ def number_of(cell: Any, labels: Sequence[str], row: int, column: int) -> float:
             return np.nan
         raise InputError(
             f"{labels[row]}, column {column + 1}: {str(cell)!r} is not a finite number; correct the cell, or leave it "
-            "empty where the value is not known"
+            "empty where the value is not known. Only models that were trained with --columns read text"
         )
     return float(number)

@@ -25,7 +25,7 @@ SIGNATURE = 32 + 64 + 32  # bytes: public key, signature, SHA-256 of the two
 
 
 def make_keys() -> tuple[PublicKey, PrivateKey]:
-    """A new pair of keys.
+    """A new pair of keys, the public one first. Both are 32 bytes, so no check tells them apart.
 
     Raises:
         MissingExtraError: `cryptography` is not installed.

@@ -45,7 +45,8 @@ def as_frame(data: Any) -> Frame:
     else:
         from plica.tables.library_frames import library_frame
 
-        frame = library_frame(data, f"expected {_ACCEPTED}, {found(data)}")
+        advice = f"; read a file by plica.data.Rows({data!r})" if isinstance(data, str) else ""
+        frame = library_frame(data, f"expected {_ACCEPTED}, {found(data)}{advice}")
     frame.check()
     return frame
 

@@ -253,7 +253,8 @@ class Tracer:
             return iter(namespace().unstack(self))
         raise self._refusal(
             "Python iterates over it",
-            "@plica.for_loop(0, x.shape[0]), plica.scan, or plica.numpy.unstack(x) (which needs a size known now)",
+            "@plica.for_loop(0, x.shape[0]), plica.scan, plica.numpy.sum(x) for sum(x), or plica.numpy.unstack(x) "
+            "(which needs a size known now)",
         )
 
     def __array__(self, *_: object, **__: object) -> Any:

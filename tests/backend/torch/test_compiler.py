@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plica.backend.torch.compiler import TorchCompiler
+from plica.errors import DTypeError
 from plica.lower.fold import read
 from plica.lower.queries.score import lower_score
 from plica.symbolic.circuit import Circuit
@@ -407,3 +408,15 @@ def test_a_first_call_under_inference_mode_leaves_a_circuit_that_trains(
         if name != "constants":
             found.sum().backward()
             assert all(parameter.grad is not None for parameter in compiled.parameters())
+
+
+def test_what_is_no_circuit_is_refused_with_advice() -> None:
+    compiler, circuit = TorchCompiler(), CIRCUITS["one input"]()
+    cases: tuple[tuple[Any, str], ...] = (
+        (3, "make one by a template"),
+        (compiler.compile(circuit), "it is compiled already"),
+        (lambda x: x, "a function of arrays by plica.jit"),
+    )
+    for value, advice in cases:
+        with pytest.raises(DTypeError, match=f"compile takes a circuit, found .*; .*{advice}"):
+            compiler.compile(value)

@@ -175,10 +175,12 @@ class TorchCompiler(OperatorMethods):
             StructuralPropertyError: Missing data is asked for and the circuit cannot sum it out.
         """
         if not isinstance(circuit, Circuit):
-            raise DTypeError(
-                f"compile takes a circuit, {found(circuit)}; make one by a template or plica.Circuit(...), "
-                "and compile a function of arrays by plica.jit."
-            )
+            advice = "make one by a template or plica.Circuit(...)"
+            if isinstance(circuit, TorchCircuit):
+                advice = "it is compiled already"
+            elif callable(circuit):
+                advice = "compile a function of arrays by plica.jit"
+            raise DTypeError(f"compile takes a circuit, {found(circuit)}; {advice}.")
         compiled = self.circuits.find(circuit)
         if compiled is None:
             with self._compiling:
