@@ -55,7 +55,7 @@ def test_marginals_at_one_row_and_at_as_many_rows_as_folds(name: str) -> None:
 
 
 class Subclass(GaussianLayer):  # type: ignore[misc]
-    """A class under one of Plica's own, which has no row."""
+    """A class under one of Plica's own, which is registered nowhere."""
 
 
 def test_a_subclass_is_no_layer_of_its_base_class_anywhere() -> None:
@@ -65,7 +65,7 @@ def test_a_subclass_is_no_layer_of_its_base_class_anywhere() -> None:
     circuit = Circuit([layer, total], {total: [layer]}, [total])
     context = PipelineContext()
     for refused in (context.compile, lambda _: context.compile_layer(layer)):
-        with pytest.raises(UnsupportedError, match="Subclass has no row"):
+        with pytest.raises(UnsupportedError, match="Subclass is not registered"):
             refused(circuit)
     own = PipelineContext()
     row: Any = LAYER_ROWS[GaussianLayer]
@@ -75,7 +75,7 @@ def test_a_subclass_is_no_layer_of_its_base_class_anywhere() -> None:
     assert compiled(torch.zeros(2, 1)).isfinite().all()
     assert sample(compiled, 3).shape == (3, 1)
     assert mpe(compiled, torch.tensor([[float("nan")]]))[0].isfinite().all()
-    with pytest.raises(UnsupportedError, match="Subclass has no row"):
+    with pytest.raises(UnsupportedError, match="Subclass is not registered"):
         context.compile(circuit)
 
 

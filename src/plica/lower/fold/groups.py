@@ -144,7 +144,8 @@ class FoldedCircuit:
         entry = self.row_if_any(layer)
         if entry is None:
             name = type(layer).__name__
-            if isinstance(getattr(type(layer), "row", None), LayerRow):  # a class of formulas has its entry
+            own = getattr(type(layer), "row", None)  # a class of formulas makes its entry
+            if isinstance(own, LayerRow) and own.layer is type(layer):
                 raise UnsupportedError(
                     f"{name} is not registered in this context; call context.add_layer_compilation_rule({name}.row) of "
                     "a plica.PipelineContext, and compile by context.compile(circuit)."
