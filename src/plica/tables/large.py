@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from plica.data import NumberRows, Rows, numbers
+from plica.data.memory import give_back
 from plica.data.number_rows import Contents, Part, uniform
 from plica.data.rows import rows_at_once
 from plica.files.datasets import (
@@ -134,6 +135,7 @@ def streamed_split(
                     held[part].append(values[chosen])
     test, valid, sample = (np.concatenate(arrays) for arrays in held)
     held.clear()
+    give_back()
     for values in (test, valid, sample):
         np.random.default_rng(seed).shuffle(values)
 
