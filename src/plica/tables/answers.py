@@ -18,7 +18,6 @@ from plica.files.columns import bounded, decode, is_whole
 from plica.files.kinds import Cell
 from plica.files.rows import Batch
 from plica.files.rows.batch import Array, CellType
-from plica.lower.data import column_domains
 from plica.tables.model import TEMPORAL, Model, widened
 from plica.tables.reading import naming_impossible
 
@@ -63,7 +62,7 @@ def _mean(model: Model, x: torch.Tensor, seed: int) -> torch.Tensor:  # noqa: AR
 
     conditionals = posterior(model.circuit, x)
     filled: torch.Tensor = conditionals.mean.clone()
-    domains = column_domains(model.circuit.symbolic)
+    domains = model.domains
     states = [variable for variable, domain in enumerate(domains) if domain.num_states is not None]
     integers = [variable for variable, domain in enumerate(domains) if domain.whole and domain.num_states is None]
     filled[:, integers] = filled[:, integers].round()
@@ -254,7 +253,7 @@ def first_whole(model: Model, variable: int, numbers: Array) -> Array:
     q - 1/2 on.
     """
     column = None if model.encoding is None else model.encoding.modelled[variable]
-    if column is None or not is_whole(column) or column_domains(model.circuit.symbolic)[variable].whole:
+    if column is None or not is_whole(column) or model.domains[variable].whole:
         return numbers
     result: Array = np.ceil(numbers.astype(np.float64) - 0.5) + 0.0
     return result
@@ -287,7 +286,7 @@ def categories_of(model: Model, variable: int) -> tuple[Any, ...] | None:
     """The categories of a variable, or the numbers of its states; None where it has numbers, dates or times."""
     if model.encoding is not None:
         return model.encoding.modelled[variable].categories if model.is_closed(variable) else None
-    states = column_domains(model.circuit.symbolic)[variable].num_states
+    states = model.domains[variable].num_states
     return None if states is None else tuple(range(states))
 
 

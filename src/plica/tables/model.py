@@ -13,6 +13,7 @@ from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS, Cell, TableColumn
 from plica.files.rows import Batch, RowFile
 from plica.files.rows.batch import Array, CellType
+from plica.forks import cached_property
 from plica.lower.data import column_domains
 from plica.symbolic.domains import Domain, outside
 from plica.tables.build import find_device
@@ -38,7 +39,7 @@ class Model:
     image_shape: tuple[int, ...] | None
     stated: tuple[Domain, ...] | None = None
 
-    @property
+    @cached_property
     def domains(self) -> tuple[Domain, ...]:
         """The values that each column may have."""
         return column_domains(self.circuit.symbolic) if self.stated is None else self.stated
@@ -51,7 +52,7 @@ class Model:
 
         return torch.from_numpy(x).to(self.circuit.leaves.device)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the variables: of the columns that they stand for, or their numbers."""
         if self.encoding is not None:
