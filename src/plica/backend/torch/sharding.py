@@ -131,7 +131,7 @@ def shard(circuit: nn.Module, leaves: Leaves, program: Program, mesh: DeviceMesh
 
     for module in modules:
         fully_shard(module, mesh=mesh, reshard_after_forward=True, shard_placement_fn=placement)
-    fully_shard(circuit, mesh=mesh, reshard_after_forward=False, shard_placement_fn=placement)
+    fully_shard(circuit, mesh=mesh, reshard_after_forward=True, shard_placement_fn=placement)
     leaves.publish()
     if leaves.device.type == "meta":
         circuit.to_empty(device=mesh.device_type)
