@@ -180,8 +180,8 @@ def _check(leaves: Leaves) -> None:
         raise UnsupportedError("shard: the circuit is divided already; make another one by plica.compile")
     if leaves.is_shared:
         raise UnsupportedError(
-            "shard: other circuits of its context, such as the operands that it was made from, read tensors of this one, "
-            "which they need whole; shard a copy, which has tensors of its own: copy.deepcopy(circuit)"
+            "shard: other circuits of its context, such as the operands that it was made from, need tensors of this one "
+            "whole; shard a copy, which has tensors of its own: copy.deepcopy(circuit)"
         )
     if any(tensor.is_complex() for tensor in leaves.parameters()):
         raise UnsupportedError("shard: FSDP does not divide complex numbers; learn their parts as real numbers")
