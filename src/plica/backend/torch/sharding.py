@@ -180,7 +180,7 @@ def _check(leaves: Leaves) -> None:
         raise UnsupportedError("shard: the circuit is divided already; make another one by plica.compile")
     if leaves.is_shared:
         raise UnsupportedError(
-            "shard: other circuits of its context, such as the operands that it was made from, need tensors of this one "
+            "shard: other circuits of its context, such as the operands that it was made from, need its tensors "
             "whole; shard a copy, which has tensors of its own: copy.deepcopy(circuit)"
         )
     if any(tensor.is_complex() for tensor in leaves.parameters()):
