@@ -19,10 +19,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tests.distributed import streamed
 from tests.distributed.processes import WORDS, report_of, torchrun, wait_for, workers
 
+STREAMED, HELD = "tests.distributed.streamed", "plica"
 _WAYS = ("one killed", "one terminated", "all killed", "torchrun terminated")
-_EPOCHS = ("--epochs", "40")
+_COMMANDS = {HELD: ("toy.npy", *WORDS, "--epochs", "40"), STREAMED: ("rows", *streamed.WORDS)}
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class DisturbedRun:
     Attributes:
         way: How.
         seconds: When, from its start or from its first checkpoint on.
-        is_hit: Whether it still ran.
+        is_hit: Whether it still had something to do. Once results are written, and the checkpoint is gone, a run that
+            is started again learns all epochs again.
         epochs_again: The epochs that had ended and were learned again.
         is_same: Whether its report and its model are those of the undisturbed run, and its checkpoint is gone.
     """
@@ -44,19 +47,21 @@ class DisturbedRun:
     is_same: bool
 
 
-def disturbed_runs(folder: Path, count: int, seed: int) -> Iterator[DisturbedRun]:
-    """Train on `toy.npy` of a folder without a disturbance, then with one each time."""
+def disturbed_runs(folder: Path, count: int, seed: int, module: str = HELD) -> Iterator[DisturbedRun]:
+    """Train on `toy.npy` or `rows` of a folder without a disturbance, then with one each time."""
     random = np.random.default_rng(seed)
     began = time.monotonic()
-    _said(torchrun(folder, "toy.npy", "--out", "whole", *WORDS, *_EPOCHS))
+    _said(torchrun(folder, *_COMMANDS[module], "--out", "whole", module=module))
     usual = time.monotonic() - began
     for number in range(count):
-        yield _disturbed(folder, f"out{number}", _WAYS[number % len(_WAYS)], random, usual)
+        yield _disturbed(folder, f"out{number}", _WAYS[number % len(_WAYS)], random, usual, module)
 
 
-def _disturbed(folder: Path, out: str, way: str, random: np.random.Generator, usual: float) -> DisturbedRun:
-    command, checkpoint = ("toy.npy", "--out", out, *WORDS, *_EPOCHS), folder / out / "checkpoint"
-    process = torchrun(folder, *command, restarts=3)
+def _disturbed(
+    folder: Path, out: str, way: str, random: np.random.Generator, usual: float, module: str
+) -> DisturbedRun:
+    command, checkpoint = (*_COMMANDS[module], "--out", out), folder / out / "checkpoint"
+    process = torchrun(folder, *command, restarts=3, module=module)
     is_training = bool(random.random() < 0.7)  # else at any time: while modules are loaded, and results are written
     if is_training:
         wait_for(checkpoint, process)
@@ -67,15 +72,16 @@ def _disturbed(folder: Path, out: str, way: str, random: np.random.Generator, us
         _disturb(way, process, ranks, random)
         time.sleep(0.5)  # processes that start again load modules for longer
     ended = _epochs_of(checkpoint)
+    is_finished = not checkpoint.exists() and (folder / out / "report.json").exists()
     said = _said(process)
     if process.returncode:
-        process = torchrun(folder, *(("--resume", out) if checkpoint.exists() else command), restarts=3)
+        process = torchrun(folder, *(("--resume", out) if checkpoint.exists() else command), restarts=3, module=module)
         said += _said(process)
     return DisturbedRun(
         way,
         seconds,
-        is_hit=bool(ranks),
-        epochs_again=max(0, _shown_before_a_restart(said) - ended),
+        is_hit=bool(ranks) and not is_finished,
+        epochs_again=0 if is_finished else max(0, _shown_before_a_restart(said) - ended),
         is_same=not process.returncode and not checkpoint.exists() and _is_same(folder / out, folder / "whole"),
     )
 
@@ -121,11 +127,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--streamed", action="store_true", help="rows that are read as a stream")
     args = parser.parse_args()
     runs = []
     with tempfile.TemporaryDirectory() as name:
         np.save(Path(name) / "toy.npy", np.repeat(np.random.default_rng(0).integers(0, 3, (60, 2)), 3, axis=1))
-        for run in disturbed_runs(Path(name), args.runs, args.seed):
+        streamed.write_rows(Path(name) / "rows")
+        for run in disturbed_runs(Path(name), args.runs, args.seed, STREAMED if args.streamed else HELD):
             runs.append(run)
             print(run, flush=True)
     print(

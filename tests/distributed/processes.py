@@ -49,11 +49,13 @@ def finish(processes: Sequence[subprocess.Popen[str]], seconds: float = 120.0) -
     return [(process.returncode, *words) for process, words in zip(processes, said, strict=True)]
 
 
-def torchrun(folder: Path, *words: str, size: int = 2, restarts: int = 0) -> subprocess.Popen[str]:
-    """`torchrun -m plica train` in a folder."""
+def torchrun(
+    folder: Path, *words: str, size: int = 2, restarts: int = 0, module: str = "plica"
+) -> subprocess.Popen[str]:
+    """`torchrun -m plica train` in a folder, or the same of another module."""
     options = ("--standalone", "--nproc-per-node", str(size), "--max-restarts", str(restarts))
     return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", *options, "-m", "plica", "train", *words],
+        [sys.executable, "-m", "torch.distributed.run", *options, "-m", module, "train", *words],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,

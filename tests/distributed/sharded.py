@@ -5,6 +5,8 @@ The first process writes what it found to the folder.
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,8 +27,11 @@ from plica.errors import FileFormatError, InputError, UnsupportedError
 from plica.learn import Adam, fit
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.functional import multiply
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, SumLayer
 from plica.templates.data_modalities import image_data
+from tests.harness.circuits import constants
+from tests.harness.random_circuits import draw_circuit
 
 SEED = 3
 ROWS = torch.randint(0, 4, (12, 16), generator=torch.Generator().manual_seed(1))  # a multiple of 2 and 3 processes
@@ -65,6 +70,11 @@ def odd() -> Circuit:
 CIRCUITS = {"image": image, "odd": odd}
 
 
+def square() -> Circuit:
+    """A circuit that is compiled together with its operand."""
+    return multiply(image(), image())
+
+
 def rows_of(name: str) -> Tensor:
     """The rows of a circuit."""
     return ROWS if name == "image" else ROWS[:, :2]
@@ -85,9 +95,11 @@ def divided(name: str, mesh: DeviceMesh, *, seed: int = SEED, at_most: int | Non
     return circuit
 
 
-def train(circuit: TorchCircuit, rows: Tensor, steps: int = 3) -> list[float]:
+def train(
+    circuit: TorchCircuit, rows: Tensor, steps: int = 3, optimizer: torch.optim.Optimizer | None = None
+) -> list[float]:
     """The losses of some steps."""
-    optimizer = torch.optim.AdamW(circuit.parameters(), lr=0.05)
+    optimizer = optimizer or torch.optim.AdamW(circuit.parameters(), lr=0.05)
     losses = []
     for _ in range(steps):
         loss = -circuit(rows).mean()
@@ -118,6 +130,58 @@ def trained(folder: Path, mesh: DeviceMesh, name: str) -> None:
         torch.save({**told, "units": len(set(circuit.leaves.units.values()))}, folder / name)
 
 
+def resumed(folder: Path, mesh: DeviceMesh, name: str) -> None:
+    """Steps of any number of processes, with the moments that others had: parameters have one order on all."""
+    checkpoint, rows = folder / f"{name}-moments", rows_of(name)[mesh.get_local_rank() :: mesh.size()]
+    circuit = divided(name, mesh)
+    optimizer = torch.optim.AdamW(circuit.parameters(), lr=0.05)
+    if checkpoint.exists():
+        train(circuit, rows, 1, optimizer)  # makes the moments
+        state = {"circuit": get_model_state_dict(circuit), "moments": optimizer.state_dict()}
+        load(state, checkpoint_id=checkpoint)
+        set_model_state_dict(circuit, state["circuit"])
+        optimizer.load_state_dict(state["moments"])
+    train(circuit, rows, 2, optimizer)
+    if not checkpoint.exists():
+        async_save(
+            {"circuit": get_model_state_dict(circuit), "moments": optimizer.state_dict()}, checkpoint_id=checkpoint
+        ).result()
+    found = numbers(circuit.state_dict())
+    if mesh.get_local_rank() == 0:
+        torch.save((found, [name for name, _ in circuit.named_parameters()]), folder / f"{name}-resumed")
+
+
+def drawn(folder: Path, mesh: DeviceMesh, family: str) -> None:
+    """Random circuits have the values and the gradients of whole ones, also when calls came before the optimizer."""
+    del folder
+    for seed in range(4):
+        draw = draw_circuit(family, seed)
+        rows = draw.x[:60]
+        expected = plica.compile(draw.circuit, dtype="float64")
+        with torch.device("meta" if seed % 2 else "cpu"):
+            circuit = plica.compile(draw.circuit, dtype="float64")
+        expected.reset_parameters(seed)
+        if seed % 2 == 0:
+            circuit.reset_parameters(seed + mesh.get_local_rank())
+        shard(circuit, mesh, at_most=(1, 100, 10**6)[seed % 3], seed=seed)
+        with torch.no_grad():
+            torch.testing.assert_close(circuit(rows), expected(rows), rtol=1e-9, atol=1e-9, equal_nan=True)
+        with suppress(InputError):
+            circuit(rows[:, :0])
+        parameters = dict(circuit.named_parameters())
+        assert list(parameters) == [name for name, _ in expected.named_parameters()]
+        if not parameters or not len(rows):
+            continue
+        for own in (circuit, expected):
+            values = own(rows)
+            torch.where(values.isfinite(), values, 0.0).mean().backward()
+        for name, parameter in expected.named_parameters():
+            assert (parameter.grad is None) == (parameters[name].grad is None)
+            if parameter.grad is not None:
+                gradient = cast(DTensor, parameters[name].grad).full_tensor()
+                torch.testing.assert_close(gradient, parameter.grad, rtol=1e-8, atol=1e-8, equal_nan=True)
+
+
 def loaded(folder: Path, mesh: DeviceMesh, name: str) -> None:
     """Load a checkpoint of any number of processes, and state dicts of whole tensors."""
     circuit = divided(name, mesh, seed=0)
@@ -139,15 +203,38 @@ def loaded(folder: Path, mesh: DeviceMesh, name: str) -> None:
 def refused(folder: Path, mesh: DeviceMesh, name: str) -> None:
     """What needs whole tensors is refused; an error of the process that writes is raised on all."""
     circuit = divided(name, mesh)
-    for call in (lambda: sample(circuit, 2), lambda: circuit.integrate(), lambda: fit(circuit, ROWS, learner=Adam())):
+    for call in (
+        lambda: sample(circuit, 2),
+        lambda: circuit.integrate(),
+        lambda: fit(circuit, ROWS, learner=Adam()),
+        lambda: plica.jit(circuit.forward)(ROWS),
+        lambda: circuit.float(),
+    ):
         with pytest.raises(UnsupportedError, match="divided"):
             call()
+    assert circuit.double().dtype == torch.float64
+    assert "explorer" in circuit._repr_html_()
     with pytest.raises(UnsupportedError, match="divided already"):
         shard(circuit, mesh)
     with pytest.raises(FileFormatError):
         plica.save(circuit, folder / "missing" / "file.plica")
     with pytest.raises(InputError, match="16"):
         circuit(ROWS[:, :3])
+    with pytest.raises(InputError, match="a mesh of one axis"):
+        shard(whole(name), init_device_mesh("cpu", (1, mesh.size())))
+    squared = plica.compile(square(), dtype="float64")
+    with pytest.raises(UnsupportedError, match=r"copy\.deepcopy"):
+        shard(squared, mesh)
+    copied = deepcopy(squared)
+    shard(copied, mesh)
+    if mesh.get_local_rank() == 0:
+        expected = squared(ROWS).detach()
+    values = copied(ROWS).detach()
+    if mesh.get_local_rank() == 0:
+        torch.testing.assert_close(values, expected)
+    constant = plica.compile(constants())
+    shard(constant, mesh)
+    plica.save(constant, folder / f"constant-{mesh.get_local_rank()}.plica")
     torch.manual_seed(mesh.get_local_rank())
     own = plica.compile(CIRCUITS[name](), dtype="float64")  # other numbers on each process
     first = {key: tensor.clone() for key, tensor in own.state_dict().items()}
@@ -158,13 +245,16 @@ def refused(folder: Path, mesh: DeviceMesh, name: str) -> None:
         assert mesh.get_local_rank() or torch.equal(value, first[key])
 
 
+_WORDS = {"trained": trained, "loaded": loaded, "resumed": resumed, "drawn": drawn, "refused": refused}
+
+
 def main(folder: Path, words: list[str]) -> None:
     """Do what words say: `trained:image`."""
     with launched(60.0) as ranks:
         mesh = init_device_mesh("cpu", (ranks.size,))
         for word in words:
             what, name = word.split(":")
-            {"trained": trained, "loaded": loaded, "refused": refused}[what](folder, mesh, name)
+            _WORDS[what](folder, mesh, name)
 
 
 if __name__ == "__main__":

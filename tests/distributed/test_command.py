@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.distributed.kills import disturbed_runs
+from tests.distributed.kills import HELD, STREAMED, disturbed_runs
 from tests.distributed.processes import WORDS, finish, report_of, start, torchrun, wait_for
+from tests.distributed.streamed import write_rows
 
 
 @pytest.fixture
@@ -71,8 +72,10 @@ def test_results_are_those_of_one_process(folder: Path, started: Callable[..., s
 
 @pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes of torchrun in /proc")
-def test_disturbed_runs_end_as_if_they_were_not(folder: Path) -> None:
-    for run in disturbed_runs(folder, count=8, seed=0):
+@pytest.mark.parametrize("module", [HELD, STREAMED])
+def test_disturbed_runs_end_as_if_they_were_not(folder: Path, module: str) -> None:
+    write_rows(folder / "rows")
+    for run in disturbed_runs(folder, count=8, seed=0, module=module):
         assert run.is_same, run
         assert run.epochs_again <= 1, run
 

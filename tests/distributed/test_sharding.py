@@ -69,6 +69,27 @@ def test_a_checkpoint_is_loaded_by_another_number_of_processes(tmp_path: Path, b
         assert all(torch.equal(found[key], value) for key, value in written["state"].items())
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2)])
+def test_moments_of_an_optimizer_fit_another_number_of_processes(tmp_path: Path, before: int, after: int) -> None:
+    for size in (before, after):
+        run(tmp_path, ["resumed:image", "resumed:odd"], size)
+    for name in ("image", "odd"):
+        expected = whole(name)
+        train(expected, rows_of(name), 4)
+        found, names = torch.load(tmp_path / f"{name}-resumed", weights_only=False)
+        assert names == [name for name, _ in expected.named_parameters()]
+        for key, value in expected.state_dict().items():
+            torch.testing.assert_close(found[key], value, rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("size", [2, 3])
+def test_random_circuits_have_the_values_and_gradients_of_whole_ones(tmp_path: Path, size: int) -> None:
+    families = ("mild", "missing", "zeros", "logits of 1000", "dead layers", "sums of several", "transposes")
+    run(tmp_path, [f"drawn:{family}" for family in families], size)
+
+
 def test_arguments_are_checked() -> None:
     with pytest.raises(DTypeError, match="takes a compiled circuit"):
         shard(torch.nn.Linear(2, 2), None)  # type: ignore[arg-type]  # no mesh

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from plica.arguments import found, integer
 from plica.arguments import seed as checked_seed
-from plica.errors import DTypeError
+from plica.errors import DTypeError, InputError
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -27,7 +27,8 @@ def shard(circuit: Any, mesh: DeviceMesh, *, at_most: int | None = None, seed: i
     its part, one entry of the state dict after another. Another circuit starts as that of the first process.
 
     The forward pass, optimizers, state dicts, checkpoints of torch and `plica.save` work; queries, operators and
-    parameters of a call need whole tensors, and are refused.
+    parameters of a call need whole tensors, and are refused. Weights are not looked at: one that has become negative is
+    not refused, and rows may be NaN (as on devices other than CPUs). The dtype stays.
 
     Args:
         circuit: The compiled circuit, which changes.
@@ -40,7 +41,8 @@ def shard(circuit: Any, mesh: DeviceMesh, *, at_most: int | None = None, seed: i
     Raises:
         DTypeError: `circuit` is no compiled circuit, or `mesh` no mesh.
         InputError: The mesh has several axes.
-        UnsupportedError: The circuit is divided already, shares tensors, holds modules, or learns complex numbers.
+        UnsupportedError: The circuit is divided already, shares tensors (a copy does not: `copy.deepcopy(circuit)`),
+            holds modules, or learns complex numbers.
     """
     from torch.distributed.device_mesh import DeviceMesh as Mesh
 
@@ -49,6 +51,8 @@ def shard(circuit: Any, mesh: DeviceMesh, *, at_most: int | None = None, seed: i
         raise DTypeError(f"shard takes a compiled circuit, {found(circuit)}; compile it first: plica.compile(...)")
     if not isinstance(mesh, Mesh):
         raise DTypeError(f"shard takes a mesh of processes, {found(mesh)}; make one: init_device_mesh('cpu', (2,))")
+    if mesh.ndim != 1:
+        raise InputError(f"shard: expected a mesh of one axis, found {mesh.ndim}; pass one of its axes: mesh['name']")
     if at_most is not None:
         at_most = integer("shard", "at_most", at_most, least=1)
     method(mesh, at_most, _common(mesh) if seed is None else checked_seed("shard", seed))

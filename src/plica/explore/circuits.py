@@ -75,7 +75,12 @@ def compiled_record(circuit: TorchCircuit, seconds: Mapping[str, float] | None =
 
 
 def tensors_of(circuit: TorchCircuit) -> dict[str, Array]:
-    """The parameter tensors of a compiled circuit, by the keys of its state dict; floats as float64."""
+    """The parameter tensors of a compiled circuit, by the keys of its state dict; floats as float64.
+
+    None of a circuit that is divided among processes.
+    """
+    if circuit.leaves.is_sharded:
+        return {}
     keys = set(circuit.compiled.keys.values())
     tensors = {name: tensor.detach().cpu() for name, tensor in circuit.state_dict().items() if name in keys}
     return {

@@ -19,7 +19,7 @@ from typing import Any
 
 from plica.arguments import found
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.divided import write_together
+from plica.backend.torch.divided import is_divided, write_together
 from plica.backend.torch.state import load_arrays, state_arrays
 from plica.errors import DTypeError, UnsupportedError
 from plica.files.model import load_model, save_model
@@ -58,10 +58,8 @@ def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterab
         )
     dtype = "float64" if as_dtype(circuit.dtype) == DType.FLOAT64 else "float32"
     options = {**circuit.saved_with, "semiring": semiring, "dtype": dtype}
-    if circuit.leaves.is_sharded:
-        write_together(
-            circuit.state_dict(), lambda state: save_model(path, circuit.symbolic, state, options, classes=classes)
-        )
+    if circuit.leaves.is_sharded and any(map(is_divided, (state := circuit.state_dict()).values())):
+        write_together(state, lambda entries: save_model(path, circuit.symbolic, entries, options, classes=classes))
     else:
         save_model(path, circuit.symbolic, state_arrays(circuit), options, classes=classes)
 

@@ -220,6 +220,7 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
         """
         trace = None if torch.compiler.is_compiling() else current_trace()
         if trace is not None or isinstance(x, Tracer):
+            self.refuse_if_sharded("a function that plica.jit traces")
             captured: Any = x if trace is None or x is None or isinstance(x, Tracer) else trace.capture(x)
             recorded: Tensor = record_call(self.symbolic, self.leaves, self._traced, captured, parameters)
             return recorded

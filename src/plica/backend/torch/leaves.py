@@ -17,7 +17,7 @@ from plica.backend.torch.divided import divided_like, folds_of, is_divided, own_
 from plica.backend.torch.looks import Looks, add_holder
 from plica.backend.torch.sources import seal
 from plica.backend.torch.state import KEY_PATHS, Problems, first_word, pop_fold, rename, stacked
-from plica.errors import DTypeError, InputError, ShapeError
+from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.arrays import InitializerRows, draw
@@ -60,6 +60,13 @@ class Leaves(nn.Module):
         return {**self.__dict__, "_store": None, "looks": {}}  # a copy has tensors of its own
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Leaves:
+        if self._is_sharded:  # FSDP gathers into memory that it keeps, of the first dtype
+            for dtype in {tensor.dtype for _, tensor in self.items()}:
+                if fn(torch.empty(0, dtype=dtype)).dtype != dtype:
+                    raise UnsupportedError(
+                        f"the circuit is divided among processes, and its numbers stay {dtype}; give compile the "
+                        "dtype, or call .to(dtype) before plica.distributed.shard"
+                    )
         self.looks.clear()  # and so keep no tensor
         super()._apply(partial(_keeping_kind, fn), recurse)  # type: ignore[no-untyped-call]
         self._move_constants(fn(torch.empty(0, device=self.device)).device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +75,20 @@ class ProgramModule(nn.Module, ABC):
         yield from super().named_buffers(prefix, recurse, remove_duplicate)
         if not recurse:
             yield from self.state_dict(prefix=f"{prefix}." if prefix else "").items()
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Parameter]]:
+        """Parameters by name, in the order of the leaves; how they are divided among processes changes neither.
+
+        So the state of an optimizer fits a circuit that another number of processes divides, or none.
+        """
+        if not (recurse and self.leaves.is_sharded):
+            yield from super().named_parameters(prefix, recurse, remove_duplicate)
+            return
+        for attribute, leaf in self.leaves.attributes():
+            if leaf.learnable:
+                yield f"{prefix}.leaves.{attribute}".lstrip("."), cast(nn.Parameter, self.leaves.tensor(attribute))
 
     @property
     @abstractmethod

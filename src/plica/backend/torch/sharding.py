@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from plica.backend.torch.emit import emit
 from plica.backend.torch.leaves import Leaves, attribute_of
 from plica.backend.torch.segments import segments, units_of
-from plica.errors import InputError, UnsupportedError
+from plica.errors import UnsupportedError
 from plica.ir.program import Program
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ShardedRun:
                     compute = partial(module, compute)
                 results = compute(*arguments, *(known[var] for var in reads))
                 known.update(zip(names, results if isinstance(results, tuple) else (results,), strict=True))
-        return results
+        return tuple(map(_unshared, results)) if isinstance(results, tuple) else _unshared(results)
 
 
 @final
@@ -94,6 +94,11 @@ def _computed(run: Callable[..., Any], *inputs: Tensor) -> Any:
     return checkpoint(run, *inputs, use_reentrant=False, preserve_rng_state=False)
 
 
+def _unshared(result: Tensor) -> Tensor:
+    """A result in memory of its own, as FSDP warns of each call that returns a view."""
+    return result.clone() if result._is_view() else result
+
+
 def shard(circuit: nn.Module, leaves: Leaves, program: Program, mesh: DeviceMesh, at_most: int | None) -> None:
     """Divide the leaves of a circuit among the processes of a mesh, which start with the tensors of its first one.
 
@@ -105,13 +110,12 @@ def shard(circuit: nn.Module, leaves: Leaves, program: Program, mesh: DeviceMesh
         at_most: Bytes of a unit; by default a sixteenth of the leaves of a process.
 
     Raises:
-        InputError: The mesh has several axes.
         UnsupportedError: The leaves are divided already, or shared, or some are complex and learned.
     """
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import Shard
 
-    _check(leaves, mesh)
+    _check(leaves)
     size = mesh.size()
     learned = {name for name, leaf in leaves.attributes() if leaf.learnable}
     names = {var: attribute_of(var.name) for var in program.consts}
@@ -131,10 +135,23 @@ def shard(circuit: nn.Module, leaves: Leaves, program: Program, mesh: DeviceMesh
 
     for module in modules:
         fully_shard(module, mesh=mesh, reshard_after_forward=True, shard_placement_fn=placement)
-    fully_shard(circuit, mesh=mesh, reshard_after_forward=False, shard_placement_fn=placement)
+    fully_shard(circuit, mesh=mesh, reshard_after_forward=True, shard_placement_fn=placement)
+    circuit.register_forward_hook(_free_after_error, always_call=True)
     leaves.publish()
     if leaves.device.type == "meta":
         circuit.to_empty(device=mesh.device_type)
+
+
+def _free_after_error(circuit: nn.Module, _: object, result: Tensor | None) -> None:
+    """Free what a call that has raised has gathered, as FSDP does after one that returns.
+
+    Until then the parameters of the circuit would be copies, which an optimizer would change in vain.
+    """
+    from torch.distributed.fsdp import FSDPModule
+
+    for module in circuit.modules() if result is None else ():
+        if isinstance(module, FSDPModule):
+            module.reshard()
 
 
 def axis_of(shape: Sequence[int], size: int) -> int:
@@ -158,14 +175,13 @@ def _copy_first(circuit: nn.Module, mesh: DeviceMesh) -> None:
                 dist.broadcast(torch.view_as_real(tensor) if tensor.is_complex() else tensor, first, group=group)
 
 
-def _check(leaves: Leaves, mesh: DeviceMesh) -> None:
-    if mesh.ndim != 1:
-        raise InputError(f"shard: expected a mesh of one axis, found {mesh.ndim}; pass one of its axes: mesh['name']")
+def _check(leaves: Leaves) -> None:
     if leaves.is_sharded:
         raise UnsupportedError("shard: the circuit is divided already; make another one by plica.compile")
     if leaves.is_shared:
         raise UnsupportedError(
-            "shard: other circuits read tensors of this one, which they need whole; compile it in a context of its own"
+            "shard: other circuits of its context, such as the operands that it was made from, need its tensors "
+            "whole; shard a copy, which has tensors of its own: copy.deepcopy(circuit)"
         )
     if any(tensor.is_complex() for tensor in leaves.parameters()):
         raise UnsupportedError("shard: FSDP does not divide complex numbers; learn their parts as real numbers")
