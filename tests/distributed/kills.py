@@ -1,8 +1,9 @@
 """Kills at random moments, and whether each run ends as one that nobody disturbed: `python -m tests.distributed.kills`.
 
 Each run of two processes is disturbed once, in one of four ways: SIGKILL of a process, SIGTERM of a process, SIGKILL of
-all, SIGTERM of `torchrun`. After the last two, the command is given again. A line for each run says how and when it was
-disturbed, how many epochs were learned again, and whether its report and model are those of the undisturbed run.
+all, SIGTERM of `torchrun`. After the last two, the command is given again if there are no results. A line for each run
+says how and when it was disturbed, how many epochs were learned again, and whether its report and model are those of
+the undisturbed run.
 """
 
 import argparse
@@ -34,8 +35,7 @@ class DisturbedRun:
     Attributes:
         way: How.
         seconds: When, from its start or from its first checkpoint on.
-        is_hit: Whether it still had something to do. Once results are written, and the checkpoint is gone, a run that
-            is started again learns all epochs again.
+        is_hit: Whether it still ran.
         epochs_again: The epochs that had ended and were learned again.
         is_same: Whether its report and its model are those of the undisturbed run, and its checkpoint is gone.
     """
@@ -72,17 +72,17 @@ def _disturbed(
         _disturb(way, process, ranks, random)
         time.sleep(0.5)  # processes that start again load modules for longer
     ended = _epochs_of(checkpoint)
-    is_finished = not checkpoint.exists() and (folder / out / "report.json").exists()
     said = _said(process)
-    if process.returncode:
+    is_finished = not checkpoint.exists() and (folder / out / "report.json").exists()
+    if process.returncode and not is_finished:
         process = torchrun(folder, *(("--resume", out) if checkpoint.exists() else command), restarts=3, module=module)
         said += _said(process)
     return DisturbedRun(
         way,
         seconds,
-        is_hit=bool(ranks) and not is_finished,
-        epochs_again=0 if is_finished else max(0, _shown_before_a_restart(said) - ended),
-        is_same=not process.returncode and not checkpoint.exists() and _is_same(folder / out, folder / "whole"),
+        is_hit=bool(ranks),
+        epochs_again=max(0, _shown_before_a_restart(said) - ended),
+        is_same=not checkpoint.exists() and _is_same(folder / out, folder / "whole"),
     )
 
 

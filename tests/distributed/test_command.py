@@ -81,6 +81,23 @@ def test_disturbed_runs_end_as_if_they_were_not(folder: Path, module: str) -> No
 
 
 @pytest.mark.full
+def test_a_run_with_results_is_not_learned_again(folder: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
+    """Neither a new run nor one that was resumed; a run that the user begins is learned."""
+    command = ("toy.npy", "--out", "out", *WORDS)
+    for words in (command, ("--resume", "out"), command):
+        if words[0] == "--resume":
+            interrupted = started(folder, *command)
+            wait_for(folder / "out/checkpoint", interrupted)
+            interrupted.send_signal(signal.SIGTERM)
+            interrupted.communicate(timeout=60)
+        process = started(folder, *words, restarts=1, module="tests.distributed.ended")
+        printed, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        assert said.count("epoch 20/20") == 1, said
+        assert printed.count("wrote model.plica") == 1
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_and_any_number_goes_on(
     folder: Path, started: Callable[..., subprocess.Popen[str]], number: signal.Signals

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from plica.cli.outputs import CHECKPOINT
+from plica.cli.outputs import CHECKPOINT, REPORT
 from plica.cli.settings import Settings
 from plica.cli.signals import say_checkpoint
-from plica.distributed.ranks import are_restarted, current_ranks
+from plica.distributed.ranks import are_restarted, current_ranks, first_start
 from plica.errors import FileFormatError, InputError, PlicaError
 from plica.learn.checkpoints import Checkpoint, read_notes
 from plica.tables.recipe import Recipe
@@ -50,6 +50,18 @@ def recipe_after_restart(settings: Settings) -> Recipe | None:
     except FileFormatError:  # none, or that of another command
         return None
     return recipe if stored.as_json() == settings.as_json() else None
+
+
+def ended_before_restart(out: Path) -> bool:
+    """Whether the run of a folder had written its results when `torchrun` restarted it: there is nothing left to do."""
+
+    def has_ended() -> bool:
+        report, start = out / REPORT, first_start()
+        is_there = report.exists() and not (out / CHECKPOINT).exists()
+        return is_there and start is not None and report.stat().st_mtime > start
+
+    ranks = current_ranks()
+    return are_restarted(ranks) and ranks.of_first(has_ended)
 
 
 def _entry(notes: Mapping[str, Any], name: str, of: type[Settings | Recipe], out: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """`plica train`: fits a circuit to data by maximum likelihood and writes the model, pictures and a report."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,8 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
     `torchrun --nproc-per-node 2 -m plica train ...` trains with two processes, each from half of every batch.
     """
     with as_one_run():
+        if _ended_before_restart(resume or options["out"]):
+            return
         settings, recipe = (_given(options), None) if resume is None else _of_checkpoint(resume)
         check_can_create(settings.out, (*NAMES, INPAINTING, CHECKPOINT))
         if settings.columns is not None:
@@ -145,6 +148,16 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
 
         if run(settings, data, quiet=quiet, tensorboard=tensorboard, resumed=recipe):
             raise SystemExit(INTERRUPTED)
+
+
+def _ended_before_restart(out: Path | None) -> bool:
+    """Whether `torchrun` restarts a run whose results are there."""
+    if out is None or "TORCHELASTIC_RESTART_COUNT" not in os.environ:
+        return False
+    prepare_torch()
+    with leaving_at_once():
+        from plica.cli.resume import ended_before_restart  # loads torch
+    return ended_before_restart(out)
 
 
 def _given(options: Mapping[str, Any]) -> Settings:

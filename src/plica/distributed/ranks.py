@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import reduce
+from pathlib import Path
 from typing import Any, TypeVar, final
 from uuid import uuid4
 
@@ -272,3 +273,12 @@ def _own_room(store: Any, rank: int, size: int, seconds: float) -> Any:
 def are_restarted(ranks: Ranks) -> bool:
     """Whether `torchrun` has started processes again, since one of them had ended."""
     return any(ranks.gather(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0))
+
+
+def first_start() -> float | None:
+    """When `torchrun` first started processes on this machine, in seconds since 1970; None without its record of it."""
+    record = os.environ.get("TORCHELASTIC_ERROR_FILE")  # <run>/attempt_<number>/<rank>/error.json
+    if record is None or len(Path(record).parents) < 3:
+        return None
+    first = Path(record).parents[2] / "attempt_0"
+    return first.stat().st_mtime if first.exists() else None

@@ -105,7 +105,7 @@ class Model:
         """The column of each variable in a file; -1 for a column `unread`, which need not be there."""
         return tuple(range(self.width)) if self.encoding is None else self.encoding.positions(rows, unread)
 
-    @property
+    @cached_property
     def types(self) -> tuple[CellType, ...]:
         """The Python type of each variable's cells."""
         if self.encoding is None:
