@@ -22,6 +22,7 @@ import numpy as np
 from plica.data.batch import Batch, NumberBatch
 from plica.data.encoding import numbers
 from plica.data.hashes import mixed
+from plica.data.memory import give_back
 from plica.data.order import rebatched
 from plica.data.rows import Rows, rows_at_once
 from plica.files.encoding import Encoding
@@ -29,6 +30,7 @@ from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array
 from plica.forks import cached_property
 
+_GIVEN_BACK = 16  # batches until free memory is given back
 _FILE = np.uint64(40)  # bits of the number of a row in its file, above which that of the file is
 
 
@@ -121,6 +123,8 @@ class NumberRows:
     ) -> Generator[Array, None, None]:
         """All rows in arrays `(B, V)`, NaN where a cell is missing; a thread reads the next ones.
 
+        Steps of training between arrays leave the heap in pieces, so free memory is given back now and then.
+
         Args:
             size: The rows of each array but the last; by default 8,192, or so many that they have 2^20 cells.
             seed: Of a random order, as of `Rows.batches`; None for that of the source.
@@ -139,8 +143,11 @@ class NumberRows:
         with closing(
             numbers(self.encoding, self.rows, size=rows_at_once(self.width), seed=seed, then=prepared)
         ) as batches:
-            for batch in rebatched(batches, rows) if self.parts or size is not None else batches:
+            as_asked = rebatched(batches, rows) if self.parts or size is not None else batches
+            for number, batch in enumerate(as_asked, 1):
                 yield batch.numbers
+                if not number % _GIVEN_BACK:
+                    give_back()
 
     def split(self, share: float, seed: int) -> tuple[NumberRows, NumberRows]:
         """About that share of the rows, drawn by a seed, and the others."""
