@@ -1,4 +1,4 @@
-"""`python -m tests.distributed.ended` is `plica` whose last process is killed once, when the results in `out` are there."""
+"""`python -m tests.distributed.ended` is `plica` whose last process is killed once the results in `out` are there."""
 
 import os
 import signal
