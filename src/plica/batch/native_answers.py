@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from plica.errors import InputError, UnsupportedError
+from plica.errors import FileFormatError, InputError, NativeFileError, UnsupportedError
+from plica.files.encoding import Encoding, StoredEncoding
+from plica.files.kinds import KINDS, TableColumn
 from plica.files.rows.batch import Array, Batch
+from plica.files.schema import check
+from plica.runtime.manifest import Manifest
 from plica.runtime.module import NativeModule, load
-from plica.symbolic.domains import COUNTS, REALS
+from plica.symbolic.domains import COUNTS, REALS, Domain, finite
 from plica.tables.answers import batch_seed, variable_of
 from plica.tables.model import Model
 from plica.tables.questions import (
@@ -47,7 +51,38 @@ def native_model(path: Path) -> Model:
     (result,) = entry.shown
     if not isinstance(width, int) or result.shape[1:] != (1, 1):
         raise UnsupportedError(f"{path}: {entry.name} gives {result}; expected one number for each row")
-    return Model(module, None, None, (COUNTS if "int" in argument.dtype else REALS,) * width)
+    if module.manifest.encoding is None:
+        return Model(module, None, None, (COUNTS if "int" in argument.dtype else REALS,) * width)
+    try:
+        encoding = encoding_of(module.manifest)
+        if len(encoding.modelled) != width:
+            raise NativeFileError(
+                f"its table has {len(encoding.modelled)} columns, but its entries take {width} numbers; export it again"
+            )
+    except NativeFileError as error:
+        raise NativeFileError(f"{path}: {error}") from error
+    return Model(module, encoding, None, tuple(map(_domain, encoding.modelled)))
+
+
+def encoding_of(manifest: Manifest) -> Encoding:
+    """The encoding in a manifest that has one.
+
+    Raises:
+        NativeFileError: It is damaged.
+    """
+    try:
+        check(manifest.encoding, StoredEncoding, "encoding")
+        stored: Any = manifest.encoding
+        encoding = Encoding.of_json(stored)
+        encoding.check_domains(tuple(map(_domain, encoding.modelled)))
+    except (FileFormatError, InputError) as error:
+        raise NativeFileError(f"the columns of its table are damaged: {error}; export the model again") from error
+    return encoding
+
+
+def _domain(column: TableColumn) -> Domain:
+    """The numbers that a column's cells become; the entries of the file refuse those that their layers do not take."""
+    return finite(max(1, len(column.categories))) if KINDS[column.kind].closed else REALS
 
 
 def native_answers(question: Question, model: Model) -> Answers:
@@ -135,6 +170,19 @@ def _sample(question: Any, model: Model) -> Filled:
     return Filled(model, fill, keep=False, is_drawn=True)
 
 
+def native_draws(model: Model, number: int, seed: int, size: int) -> Iterator[Array]:
+    """Rows drawn from a native file, `size` at a time.
+
+    Raises:
+        UnsupportedError: The file has no entry that draws.
+    """
+    entry: Any = _entry(model, "conditional_sample", "conditional-sample")
+    dtype = entry.entry.arguments[0].dtype
+    for part, first in enumerate(range(0, number, size)):
+        nothing_known = np.full((min(size, number - first), model.width), np.nan, dtype)
+        yield np.asarray(entry(nothing_known, seed=batch_seed((seed, part)))[0])
+
+
 def _drawing(model: Model) -> Callable[..., Array]:
     return _filling(model, "conditional_sample", "conditional-sample")
 
@@ -159,12 +207,17 @@ def _filling(model: Model, name: str, query: str) -> Callable[..., Array]:
 
 def _predict(question: Any, model: Model) -> Beside:
     variable = variable_of(model.names, question.column)
-    if question.quantiles or model.domains[variable] != COUNTS:
+    is_state = model.domains[variable] == COUNTS or model.is_closed(variable)
+    if question.quantiles or not is_state:
         raise UnsupportedError(
             f"{model.circuit.path}: a native file predicts columns of states alone, and no quantiles; give the .plica"
         )
     _entry(model, "marginal", "marginal")
-    states = _num_states(model, variable)
+    names = (
+        range(_num_states(model, variable))
+        if model.encoding is None
+        else model.encoding.modelled[variable].categories
+    )
 
     def columns(batch: Batch, x: Array) -> Sequence[Array]:
         x = x.astype(np.float64)
@@ -174,12 +227,12 @@ def _predict(question: Any, model: Model) -> Beside:
         if len(impossible):
             raise InputError(f"{batch.labels[int(impossible[0])]}: the model gives the row a probability of 0")
         result = []
-        for state in range(states):
+        for state in range(len(names)):
             x[:, variable] = state
             result.append(np.exp(_scores(model, batch, x) - whole))
         return result
 
-    return Beside(model, dict.fromkeys(map(str, range(states)), float), columns, model.names[variable], question.keep)
+    return Beside(model, dict.fromkeys(map(str, names), float), columns, model.names[variable], question.keep)
 
 
 def _num_states(model: Model, variable: int) -> int:

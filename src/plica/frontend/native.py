@@ -112,6 +112,8 @@ def compile(  # noqa: A001 - the word of the field
         if {entry_program.name, entry_programs[0].name} == _CHOSEN_BY_KIND
     ]
     parts, manifest = file_of(entry_programs, chosen, {"source": _source(loaded)}, also)
+    if isinstance(loaded, CircuitArrays):
+        manifest = replace(manifest, encoding=loaded.encoding)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
     LOGGER.info("wrote %s: %d entries, %d bytes", path, len(manifest.entries), as_path(path).stat().st_size)
 
