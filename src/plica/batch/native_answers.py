@@ -214,9 +214,7 @@ def _predict(question: Any, model: Model) -> Beside:
         )
     _entry(model, "marginal", "marginal")
     names = (
-        range(_num_states(model, variable))
-        if model.encoding is None
-        else model.encoding.modelled[variable].categories
+        range(_num_states(model, variable)) if model.encoding is None else model.encoding.modelled[variable].categories
     )
 
     def columns(batch: Batch, x: Array) -> Sequence[Array]:

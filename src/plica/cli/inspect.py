@@ -51,7 +51,10 @@ def report(image: "Image", *, trusted: bool) -> str:
 
     manifest = image.manifest
     facts = [
-        ("file", f"{_plain(image.path)}, {len(image.view):,} bytes, version {version_of(image.manifest)} of the format"),
+        (
+            "file",
+            f"{_plain(image.path)}, {len(image.view):,} bytes, version {version_of(image.manifest)} of the format",
+        ),
         *(
             ("beside", f"{part.file}, {part.length:,} bytes, its {part.name}")
             for part in image.parts.values()

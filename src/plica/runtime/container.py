@@ -134,7 +134,9 @@ def write(
         description = _description(manifest, rows)
     inside = [row for row in rows if not row.file]
     length = inside[-1].offset + inside[-1].length if inside else _HEAD.size + signed + len(description)
-    head = _HEAD.pack(MAGIC, version_of(manifest), signed, len(description), length, hashlib.sha256(description).digest())
+    head = _HEAD.pack(
+        MAGIC, version_of(manifest), signed, len(description), length, hashlib.sha256(description).digest()
+    )
     signature = b"" if key is None else sign(key, head)
     with replacing(path) as temporary:
         with temporary.open("wb") as file:

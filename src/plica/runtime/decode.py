@@ -54,7 +54,9 @@ def record(kind: Callable[..., Any], /, *optional: str, **readers: Reader) -> Re
         if not isinstance(value, dict) or value.keys() | set(optional) != readers.keys():
             shown = f"the keys {', '.join(sorted(value))[:200]}" if isinstance(value, dict) else f"{value!r:.60}"
             raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(readers))}, found {shown}")
-        return kind(**{name: reader(value[name], f"{where}.{name}") for name, reader in readers.items() if name in value})
+        return kind(
+            **{name: reader(value[name], f"{where}.{name}") for name, reader in readers.items() if name in value}
+        )
 
     return read
 
