@@ -53,8 +53,7 @@ def _write(path: Path, cells: Mapping[str, list[Any]]) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = tmp_path_factory.mktemp("tables")
-    _write(result / "train.csv", _cells(80, 0))
-    plica.tables.fit(result / "train.csv", epochs=1).save(result / "m.plica")
+    plica.tables.fit(_cells(80, 0), epochs=1).save(result / "m.plica")
     plica.native.compile(result / "m.plica", result / "m.plicab", queries=QUERIES)
     return result
 

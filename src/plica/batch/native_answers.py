@@ -74,6 +74,9 @@ def encoding_of(manifest: Manifest) -> Encoding:
         check(manifest.encoding, StoredEncoding, "encoding")
         stored: Any = manifest.encoding
         encoding = Encoding.of_json(stored)
+        names = [column.name for column in encoding.modelled]
+        if len(set(names)) < len(names):
+            raise InputError("two columns have one name")
         encoding.check_domains(tuple(map(_domain, encoding.modelled)))
     except (FileFormatError, InputError) as error:
         raise NativeFileError(f"the columns of its table are damaged: {error}; export the model again") from error

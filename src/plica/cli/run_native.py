@@ -68,7 +68,14 @@ def run(
         if entries[0].arguments and not inputs:
             takes = ", ".join(map(str, entries[0].arguments))
             raise InputError(f"--input is missing: {entries[0].name} takes {takes}; give a file, as in --input x.npy")
-        streamed = stream_for_first_fitting(inputs, entries)
+        try:
+            streamed = stream_for_first_fitting(inputs, entries)
+        except InputError as error:
+            if module.manifest.encoding is None:
+                raise
+            raise InputError(
+                f"{error}. The file is of a table: plica score, complete, sample and predict read its cells"
+            ) from error
         if streamed is not None:
             chosen, stream = streamed
             others = read_arrays(stream.others, chosen)
