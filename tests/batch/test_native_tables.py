@@ -33,7 +33,7 @@ def _cells(number: int, seed: int) -> dict[str, list[Any]]:
         "change": lambda: int(random.normal(0, 300)),
         "weight": lambda: round(float(random.normal(10, 2)), 2),
         "born": lambda: date(2020, 1, 1) + timedelta(days=int(random.integers(900))),
-        "seen": lambda: datetime(2024, 1, 1) + timedelta(seconds=int(random.integers(10**6))),  # noqa: DTZ001
+        "seen": lambda: datetime(2024, 1, 1) + timedelta(seconds=int(random.integers(10**6))),
         "at": lambda: time(int(random.integers(24)), int(random.integers(60))),
         "id": lambda: f"x{random.integers(10**9)}",
     }
