@@ -20,6 +20,8 @@ from plica.batch.native_answers import encoding_of
 from plica.errors import NativeFileError, UnsupportedError
 from plica.runtime.container import VERSION, read, version_of, write
 
+pytestmark = pytest.mark.full  # a model of nine columns is trained and compiled
+
 QUERIES = ("log-likelihood", "marginal", "mpe", "conditional-sample")
 
 
