@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from plica.errors import FileFormatError, InputError, NativeFileError, UnsupportedError
-from plica.files.encoding import Encoding, StoredEncoding
-from plica.files.kinds import KINDS, TableColumn
+from plica.errors import InputError, NativeFileError, UnsupportedError
+from plica.files.native_tables import table_of_json
 from plica.files.rows.batch import Array, Batch
-from plica.files.schema import check
-from plica.runtime.manifest import Manifest
 from plica.runtime.module import NativeModule, load
-from plica.symbolic.domains import COUNTS, REALS, Domain, finite
+from plica.symbolic.domains import COUNTS, REALS
 from plica.tables.answers import batch_seed, variable_of
 from plica.tables.model import Model
 from plica.tables.questions import (
@@ -54,38 +51,14 @@ def native_model(path: Path) -> Model:
     if module.manifest.encoding is None:
         return Model(module, None, None, (COUNTS if "int" in argument.dtype else REALS,) * width)
     try:
-        encoding = encoding_of(module.manifest)
-        if len(encoding.modelled) != width:
+        encoding, domains = table_of_json(module.manifest.encoding)
+        if len(domains) != width:
             raise NativeFileError(
-                f"its table has {len(encoding.modelled)} columns, but its entries take {width} numbers; export it again"
+                f"its table has {len(domains)} columns, but its entries take {width} numbers; export it again"
             )
     except NativeFileError as error:
         raise NativeFileError(f"{path}: {error}") from error
-    return Model(module, encoding, None, tuple(map(_domain, encoding.modelled)))
-
-
-def encoding_of(manifest: Manifest) -> Encoding:
-    """The encoding in a manifest that has one.
-
-    Raises:
-        NativeFileError: It is damaged.
-    """
-    try:
-        check(manifest.encoding, StoredEncoding, "encoding")
-        stored: Any = manifest.encoding
-        encoding = Encoding.of_json(stored)
-        names = [column.name for column in encoding.modelled]
-        if len(set(names)) < len(names):
-            raise InputError("two columns have one name")
-        encoding.check_domains(tuple(map(_domain, encoding.modelled)))
-    except (FileFormatError, InputError) as error:
-        raise NativeFileError(f"the columns of its table are damaged: {error}; export the model again") from error
-    return encoding
-
-
-def _domain(column: TableColumn) -> Domain:
-    """The numbers that a column's cells become; the entries of the file refuse those that their layers do not take."""
-    return finite(max(1, len(column.categories))) if KINDS[column.kind].closed else REALS
+    return Model(module, encoding, None, domains)
 
 
 def native_answers(question: Question, model: Model) -> Answers:
@@ -157,7 +130,7 @@ def _complete(question: Any, model: Model) -> Filled:
 
     def fill(number: int, batch: Batch, x: Array) -> tuple[Batch, Array, Array]:
         seed = {"seed": batch_seed((question.seed, number))} if is_drawn else {}
-        return batch, x, entry(batch, x, **seed)
+        return batch, x, entry(batch.labels, x, **seed)
 
     return Filled(model, fill, keep_columns=question.keep)
 
@@ -168,7 +141,7 @@ def _sample(question: Any, model: Model) -> Filled:
     def fill(number: int, batch: Batch, x: Array) -> tuple[Batch, Array, Array]:
         repeated = batch.repeated(question.number)
         known = np.repeat(x, question.number, axis=0)
-        return repeated, known, entry(repeated, known, seed=batch_seed((question.seed, number)))
+        return repeated, known, entry(repeated.labels, known, seed=batch_seed((question.seed, number)))
 
     return Filled(model, fill, keep=False, is_drawn=True)
 
@@ -178,12 +151,13 @@ def native_draws(model: Model, number: int, seed: int, size: int) -> Iterator[Ar
 
     Raises:
         UnsupportedError: The file has no entry that draws.
+        InputError: All its rows have a probability of 0.
     """
-    entry: Any = _entry(model, "conditional_sample", "conditional-sample")
-    dtype = entry.entry.arguments[0].dtype
+    fill = _drawing(model)
     for part, first in enumerate(range(0, number, size)):
-        nothing_known = np.full((min(size, number - first), model.width), np.nan, dtype)
-        yield np.asarray(entry(nothing_known, seed=batch_seed((seed, part)))[0])
+        last = min(first + size, number)
+        nothing_known = np.full((last - first, model.width), np.nan)
+        yield fill([f"draw {draw}" for draw in range(first, last)], nothing_known, seed=batch_seed((seed, part)))
 
 
 def _drawing(model: Model) -> Callable[..., Array]:
@@ -191,16 +165,16 @@ def _drawing(model: Model) -> Callable[..., Array]:
 
 
 def _filling(model: Model, name: str, query: str) -> Callable[..., Array]:
-    """A function from rows to rows without missing numbers."""
+    """A function from the labels of rows and their numbers `(B, D)` to rows without missing numbers."""
     entry: Any = _entry(model, name, query)
     dtype = entry.entry.arguments[0].dtype
 
-    def fill(batch: Batch, x: Array, **options: int) -> Array:
+    def fill(labels: Sequence[str], x: Array, **options: int) -> Array:
         rows, values = entry(x.astype(dtype), **options)
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
             raise InputError(
-                f"{batch.labels[int(wrong[0])]}: the model gives the row a probability of 0, or a number is no value "
+                f"{labels[int(wrong[0])]}: the model gives the row a probability of 0, or a number is no value "
                 "of its column; correct it, or leave it missing"
             )
         return np.asarray(rows)
@@ -210,7 +184,7 @@ def _filling(model: Model, name: str, query: str) -> Callable[..., Array]:
 
 def _predict(question: Any, model: Model) -> Beside:
     variable = variable_of(model.names, question.column)
-    is_state = model.domains[variable] == COUNTS or model.is_closed(variable)
+    is_state = model.domains[variable] == COUNTS if model.encoding is None else model.is_closed(variable)
     if question.quantiles or not is_state:
         raise UnsupportedError(
             f"{model.circuit.path}: a native file predicts columns of states alone, and no quantiles; give the .plica"

@@ -135,12 +135,12 @@ def _table_columns(manifest: "Manifest") -> list[str]:
     """The columns of the table: names, kinds and the first categories."""
     if manifest.encoding is None:
         return []
-    from plica.batch.native_answers import encoding_of
+    from plica.files.native_tables import table_of_json
 
     return _columns(
         [
             (_plain(column.name), column.kind, _plain(_shown(column.categories)))
-            for column in encoding_of(manifest).columns
+            for column in table_of_json(manifest.encoding)[0].columns
         ]
     )
 
