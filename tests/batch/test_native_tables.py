@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import plica
@@ -23,7 +22,6 @@ from plica.errors import InputError, NativeFileError, UnsupportedError
 from plica.files.native_tables import table_of_json
 from plica.lower.data import column_domains
 from plica.runtime.container import VERSION, read, version_of, write
-from plica.tables.model import open_model
 from tests.harness import tables_of_users
 from tests.harness.damaged_files import description_of, with_description
 from tests.harness.tables_of_users import run, untrained
@@ -45,7 +43,7 @@ def _compiled(folder: Path, kinds: dict[str, str], random: np.random.Generator, 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of a table with columns of each kind; `size` has a gamma distribution, of positive numbers."""
     result = tmp_path_factory.mktemp("tables")
-    _compiled(result, COLUMNS, np.random.default_rng(0), inputs={"size": "gamma"})
+    _compiled(result, COLUMNS, np.random.default_rng(0), distributions={"size": "gamma"})
     return result
 
 
@@ -58,17 +56,20 @@ def cells() -> Table:
 
 
 def _as_text(table: Any) -> dict[str, list[str]]:
-    return {name: list(map(str, column)) for name, column in table.items()}
+    return {name: list(map(str, table[name])) for name in (table if isinstance(table, dict) else table.columns)}
 
 
-@pytest.mark.parametrize("made", [dict, pd.DataFrame])
-def test_answers_are_those_of_the_model(folder: Path, cells: Table, made: Any) -> None:
+@pytest.mark.parametrize("library", [None, "pandas", "polars"])
+def test_answers_are_those_of_the_model(folder: Path, cells: Table, library: str | None) -> None:
+    made = dict if library is None else pytest.importorskip(library).DataFrame
     table, paths = made(cells), (folder / "m.plica", folder / "m.plicab")
     with pytest.warns(UserWarning, match="newt"):
         expected, found = (Scorer(path)(table) for path in paths)
-    assert list(found) == list(expected) == ["ignored", "log_likelihood"]
+    assert [*_as_text(found)] == [*_as_text(expected)] == ["ignored", "log_likelihood"]
     np.testing.assert_allclose(found["log_likelihood"], expected["log_likelihood"], rtol=1e-4)
-    np.testing.assert_allclose(*(Scorer(path, of=("size",))(table)["log_likelihood"] for path in paths), rtol=1e-4)
+    with pytest.warns(UserWarning, match="newt"):
+        expected, found = (Scorer(path, of=("size",))(table)["log_likelihood"] for path in paths)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
     with pytest.warns(UserWarning, match="newt"):
         expected, found = (Completer(path, "mpe")(table) for path in paths)
     assert _as_text(found) == _as_text(expected)
@@ -77,8 +78,8 @@ def test_answers_are_those_of_the_model(folder: Path, cells: Table, made: Any) -
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the newt, where that column is read
             expected, found = (Predictor(path, column)(asked) for path in paths)
-        assert list(found) == list(expected)
-        for name in list(expected)[1:]:
+        assert [*_as_text(found)] == [*_as_text(expected)]
+        for name in [*_as_text(expected)][1:]:
             np.testing.assert_allclose(found[name], expected[name], atol=1e-4)
 
 
@@ -206,7 +207,9 @@ def test_run_names_the_commands_that_read_tables(folder: Path, tmp_path: Path) -
     tables_of_users.write(tmp_path / "rows.csv", texts(typed_table(random, COLUMNS, 2), random))
     result = run("run", folder / "m.plicab", "--input", tmp_path / "rows.csv", "--output", tmp_path / "out.npy")
     assert result.exit_code == 2
-    print(result.output)
+    (line,) = result.output.splitlines()
+    assert "is not a finite number; " in line
+    assert line.endswith("ask it with plica score, complete, sample or predict, which read cells")
 
 
 def _with_encoding(folder: Path, path: Path, encoding: Any) -> None:
@@ -255,6 +258,15 @@ def test_damaged_columns_are_refused_in_one_line(folder: Path, tmp_path: Path) -
         assert "\n" not in str(refused.value)
 
 
+def _refusal(path: Path) -> str | None:
+    """Why a file is refused; None where it is read."""
+    try:
+        native_model(path)
+    except NativeFileError as error:
+        return str(error)
+    return None
+
+
 @pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.full)])
 def test_flipped_bits_of_columns_are_refused_or_read(folder: Path, tmp_path: Path, count: int) -> None:
     whole, damaged = (folder / "m.plicab").read_bytes(), tmp_path / "damaged.plicab"
@@ -271,11 +283,8 @@ def test_flipped_bits_of_columns_are_refused_or_read(folder: Path, tmp_path: Pat
             native_model(damaged)
         assert "\n" not in str(refused.value)
         damaged.write_bytes(with_description(whole, bytes(flipped)))  # with the right hash
-        try:
-            native_model(damaged)
-        except NativeFileError as error:
-            assert str(error).startswith(f"{damaged}: ")  # noqa: PT017 - others may be read
-            assert "\n" not in str(error)
+        message = _refusal(damaged)
+        assert message is None or (message.startswith(f"{damaged}: ") and "\n" not in message), message
 
 
 def test_tables_are_those_of_the_model(folder: Path) -> None:

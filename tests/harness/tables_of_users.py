@@ -29,7 +29,7 @@ def read(path: str | Path) -> list[list[str]]:
 
 
 def untrained(
-    path: Path, table: Path, *, words: tuple[str, ...] = (), inputs: Mapping[str, str] | None = None
+    path: Path, table: Path, *, words: tuple[str, ...] = (), distributions: Mapping[str, str] | None = None
 ) -> Encoding:
     """Writes a model of independent columns as `auto` takes them.
 
@@ -37,7 +37,7 @@ def untrained(
         path: The file that is written.
         table: The table.
         words: Text that means that a cell is missing.
-        inputs: Distributions of columns, by name, in place of those of `auto`.
+        distributions: Those of columns, by name, in place of those of `auto`.
     """
     with open_table(table, named=True) as rows:
         (batch,) = rows.batches(10**6)
@@ -45,7 +45,7 @@ def untrained(
         encoding = Encoding(infer_columns(rows.names, batch.cells, words=words), words)
     layers: list[Any] = []
     for place, column in enumerate(encoding.modelled):
-        distribution = DISTRIBUTIONS[(inputs or {}).get(column.name, KINDS[column.kind].input_layer)]
+        distribution = DISTRIBUTIONS[(distributions or {}).get(column.name, KINDS[column.kind].input_layer)]
         settings = distribution.settings_for(len(column.categories) or None)
         layers.append(distribution.layer(Scope([place]), 1, **settings))
     product = HadamardLayer(1, len(layers)) if len(layers) > 1 else None
