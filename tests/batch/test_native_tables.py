@@ -115,6 +115,20 @@ def test_wrong_cells_are_refused_as_by_the_model(folder: Path, column: str, cell
     assert messages[0] == messages[1]
 
 
+@pytest.mark.parametrize(
+    "ask", [lambda path: Completer(path, "sample"), Sampler, lambda path: Predictor(path, "boolean")]
+)
+def test_impossible_rows_are_refused_as_by_the_model(folder: Path, ask: Any) -> None:
+    table = typed_table(np.random.default_rng(2), COLUMNS, 5)
+    table["weight"] = [1.0, 2.0, 1e300, 1.0, 2.0]
+    messages = []
+    for path in (folder / "m.plica", folder / "m.plicab"):
+        with pytest.raises(InputError, match=r"row 2 .* probability of 0, .* column 'weight'") as refused:
+            ask(path)(table)
+        messages.append(str(refused.value))
+    assert messages[0] == messages[1]
+
+
 def test_commands_need_no_torch(folder: Path) -> None:
     random = np.random.default_rng(3)
     rows = texts(typed_table(random, COLUMNS, 9), random, ("", *WORDS))

@@ -26,9 +26,11 @@ from plica.tables.questions import (
     Sample,
     Score,
 )
+from plica.tables.reading import each_alone, impossible
 
 NATIVE = ".plicab"
 _MOST_STATES = 1 << 16
+_NO_VALUE = "a number is no value of its column; correct it, or leave it missing"
 
 
 def native_model(path: Path) -> Model:
@@ -99,9 +101,7 @@ def _scores(model: Model, batch: Batch | None, x: Array) -> Array:
     scores: Array = np.asarray(entry(x))[:, 0, 0]
     wrong = np.flatnonzero(np.isnan(scores))
     if batch is not None and len(wrong):
-        raise InputError(
-            f"{batch.labels[int(wrong[0])]}: a number is no value of its column; correct it, or leave it missing"
-        )
+        raise InputError(f"{batch.labels[int(wrong[0])]}: {_NO_VALUE}")
     return scores
 
 
@@ -171,15 +171,29 @@ def _filling(model: Model, name: str, query: str) -> Callable[..., Array]:
 
     def fill(labels: Sequence[str], x: Array, **options: int) -> Array:
         rows, values = entry(x.astype(dtype), **options)
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if len(wrong):
-            raise InputError(
-                f"{labels[int(wrong[0])]}: the model gives the row a probability of 0, or a number is no value "
-                "of its column; correct it, or leave it missing"
-            )
+        _refuse_impossible(model, labels, x, np.asarray(values))
         return np.asarray(rows)
 
     return fill
+
+
+def _refuse_impossible(model: Model, labels: Sequence[str], x: Array, values: Array) -> None:
+    """Raise where the log-likelihood of a row `(D,)` of `x` is not finite.
+
+    Raises:
+        InputError: A row has a probability of 0, or a number that is no value of its column.
+    """
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        row = int(wrong[0])
+        if np.isnan(values[row]):
+            raise InputError(f"{labels[row]}: {_NO_VALUE}")
+        known = x[row].astype(np.float64)
+        try:
+            scores = _scores(model, None, each_alone(known))
+        except UnsupportedError:  # the file scores complete rows alone
+            scores = None
+        raise InputError(impossible(model, labels[row], known, scores))
 
 
 def _predict(question: Any, model: Model) -> Beside:
@@ -198,9 +212,7 @@ def _predict(question: Any, model: Model) -> Beside:
         x = x.astype(np.float64)
         x[:, variable] = np.nan
         whole = _scores(model, batch, x).astype(np.float64)
-        impossible = np.flatnonzero(np.isneginf(whole))
-        if len(impossible):
-            raise InputError(f"{batch.labels[int(impossible[0])]}: the model gives the row a probability of 0")
+        _refuse_impossible(model, batch.labels, x, whole)
         result = []
         for state in range(len(names)):
             x[:, variable] = state
