@@ -125,9 +125,9 @@ def test_a_file_says_what_it_is(path: Path) -> None:
 
 def test_another_version_of_the_format_is_refused(path: Path, tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
-    data[8] ^= 1
+    data[8] ^= 2
     (tmp_path / "damaged.plicab").write_bytes(data)
-    with pytest.raises(NativeFileError, match="has version 5 of the format, expected 4; export the model again"):
+    with pytest.raises(NativeFileError, match="has version 6 of the format, expected 4 or 5; export the model again"):
         native.load(tmp_path / "damaged.plicab")
 
 

@@ -1,6 +1,7 @@
 """Tables of random columns, and models of independent columns that nobody trained."""
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,24 @@ def read(path: str | Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def untrained(path: Path, table: Path) -> Encoding:
-    """Writes a model of independent columns as `auto` takes them."""
+def untrained(
+    path: Path, table: Path, *, words: tuple[str, ...] = (), distributions: Mapping[str, str] | None = None
+) -> Encoding:
+    """Writes a model of independent columns as `auto` takes them.
+
+    Args:
+        path: The file that is written.
+        table: The table.
+        words: Text that means that a cell is missing.
+        distributions: Those of columns, by name, in place of those of `auto`.
+    """
     with open_table(table, named=True) as rows:
         (batch,) = rows.batches(10**6)
         assert rows.names is not None
-        encoding = Encoding(infer_columns(rows.names, batch.cells))
+        encoding = Encoding(infer_columns(rows.names, batch.cells, words=words), words)
     layers: list[Any] = []
     for place, column in enumerate(encoding.modelled):
-        distribution = DISTRIBUTIONS[KINDS[column.kind].input_layer]
+        distribution = DISTRIBUTIONS[(distributions or {}).get(column.name, KINDS[column.kind].input_layer)]
         settings = distribution.settings_for(len(column.categories) or None)
         layers.append(distribution.layer(Scope([place]), 1, **settings))
     product = HadamardLayer(1, len(layers)) if len(layers) > 1 else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError, NativeFileError, UnsupportedError
+from plica.files.native_tables import table_of_json
 from plica.files.rows.batch import Array, Batch
 from plica.runtime.module import NativeModule, load
 from plica.symbolic.domains import COUNTS, REALS
@@ -25,9 +26,11 @@ from plica.tables.questions import (
     Sample,
     Score,
 )
+from plica.tables.reading import each_alone, impossible
 
 NATIVE = ".plicab"
 _MOST_STATES = 1 << 16
+_NO_VALUE = "a number is no value of its column; correct it, or leave it missing"
 
 
 def native_model(path: Path) -> Model:
@@ -47,7 +50,17 @@ def native_model(path: Path) -> Model:
     (result,) = entry.shown
     if not isinstance(width, int) or result.shape[1:] != (1, 1):
         raise UnsupportedError(f"{path}: {entry.name} gives {result}; expected one number for each row")
-    return Model(module, None, None, (COUNTS if "int" in argument.dtype else REALS,) * width)
+    if module.manifest.encoding is None:
+        return Model(module, None, None, (COUNTS if "int" in argument.dtype else REALS,) * width)
+    try:
+        encoding, domains = table_of_json(module.manifest.encoding)
+        if len(domains) != width:
+            raise NativeFileError(
+                f"its table has {len(domains)} columns, but its entries take {width} numbers; export it again"
+            )
+    except NativeFileError as error:
+        raise NativeFileError(f"{path}: {error}") from error
+    return Model(module, encoding, None, domains)
 
 
 def native_answers(question: Question, model: Model) -> Answers:
@@ -88,9 +101,7 @@ def _scores(model: Model, batch: Batch | None, x: Array) -> Array:
     scores: Array = np.asarray(entry(x))[:, 0, 0]
     wrong = np.flatnonzero(np.isnan(scores))
     if batch is not None and len(wrong):
-        raise InputError(
-            f"{batch.labels[int(wrong[0])]}: a number is no value of its column; correct it, or leave it missing"
-        )
+        raise InputError(f"{batch.labels[int(wrong[0])]}: {_NO_VALUE}")
     return scores
 
 
@@ -119,7 +130,7 @@ def _complete(question: Any, model: Model) -> Filled:
 
     def fill(number: int, batch: Batch, x: Array) -> tuple[Batch, Array, Array]:
         seed = {"seed": batch_seed((question.seed, number))} if is_drawn else {}
-        return batch, x, entry(batch, x, **seed)
+        return batch, x, entry(batch.labels, x, **seed)
 
     return Filled(model, fill, keep_columns=question.keep)
 
@@ -130,9 +141,23 @@ def _sample(question: Any, model: Model) -> Filled:
     def fill(number: int, batch: Batch, x: Array) -> tuple[Batch, Array, Array]:
         repeated = batch.repeated(question.number)
         known = np.repeat(x, question.number, axis=0)
-        return repeated, known, entry(repeated, known, seed=batch_seed((question.seed, number)))
+        return repeated, known, entry(repeated.labels, known, seed=batch_seed((question.seed, number)))
 
     return Filled(model, fill, keep=False, is_drawn=True)
+
+
+def native_draws(model: Model, number: int, seed: int, size: int) -> Iterator[Array]:
+    """Rows drawn from a native file, `size` at a time.
+
+    Raises:
+        UnsupportedError: The file has no entry that draws.
+        InputError: All its rows have a probability of 0.
+    """
+    fill = _drawing(model)
+    for part, first in enumerate(range(0, number, size)):
+        last = min(first + size, number)
+        nothing_known = np.full((last - first, model.width), np.nan)
+        yield fill([f"draw {draw}" for draw in range(first, last)], nothing_known, seed=batch_seed((seed, part)))
 
 
 def _drawing(model: Model) -> Callable[..., Array]:
@@ -140,46 +165,61 @@ def _drawing(model: Model) -> Callable[..., Array]:
 
 
 def _filling(model: Model, name: str, query: str) -> Callable[..., Array]:
-    """A function from rows to rows without missing numbers."""
+    """A function from the labels of rows and their numbers `(B, D)` to rows without missing numbers."""
     entry: Any = _entry(model, name, query)
     dtype = entry.entry.arguments[0].dtype
 
-    def fill(batch: Batch, x: Array, **options: int) -> Array:
+    def fill(labels: Sequence[str], x: Array, **options: int) -> Array:
         rows, values = entry(x.astype(dtype), **options)
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if len(wrong):
-            raise InputError(
-                f"{batch.labels[int(wrong[0])]}: the model gives the row a probability of 0, or a number is no value "
-                "of its column; correct it, or leave it missing"
-            )
+        _refuse_impossible(model, labels, x, np.asarray(values))
         return np.asarray(rows)
 
     return fill
 
 
+def _refuse_impossible(model: Model, labels: Sequence[str], x: Array, values: Array) -> None:
+    """Raise where the log-likelihood of a row `(D,)` of `x` is not finite.
+
+    Raises:
+        InputError: A row has a probability of 0, or a number that is no value of its column.
+    """
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        row = int(wrong[0])
+        if np.isnan(values[row]):
+            raise InputError(f"{labels[row]}: {_NO_VALUE}")
+        known = x[row].astype(np.float64)
+        try:
+            scores = _scores(model, None, each_alone(known))
+        except UnsupportedError:  # the file scores complete rows alone
+            scores = None
+        raise InputError(impossible(model, labels[row], known, scores))
+
+
 def _predict(question: Any, model: Model) -> Beside:
     variable = variable_of(model.names, question.column)
-    if question.quantiles or model.domains[variable] != COUNTS:
+    is_state = model.domains[variable] == COUNTS if model.encoding is None else model.is_closed(variable)
+    if question.quantiles or not is_state:
         raise UnsupportedError(
             f"{model.circuit.path}: a native file predicts columns of states alone, and no quantiles; give the .plica"
         )
     _entry(model, "marginal", "marginal")
-    states = _num_states(model, variable)
+    names = (
+        range(_num_states(model, variable)) if model.encoding is None else model.encoding.modelled[variable].categories
+    )
 
     def columns(batch: Batch, x: Array) -> Sequence[Array]:
         x = x.astype(np.float64)
         x[:, variable] = np.nan
         whole = _scores(model, batch, x).astype(np.float64)
-        impossible = np.flatnonzero(np.isneginf(whole))
-        if len(impossible):
-            raise InputError(f"{batch.labels[int(impossible[0])]}: the model gives the row a probability of 0")
+        _refuse_impossible(model, batch.labels, x, whole)
         result = []
-        for state in range(states):
+        for state in range(len(names)):
             x[:, variable] = state
             result.append(np.exp(_scores(model, batch, x) - whole))
         return result
 
-    return Beside(model, dict.fromkeys(map(str, range(states)), float), columns, model.names[variable], question.keep)
+    return Beside(model, dict.fromkeys(map(str, names), float), columns, model.names[variable], question.keep)
 
 
 def _num_states(model: Model, variable: int) -> int:

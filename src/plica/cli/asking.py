@@ -95,6 +95,13 @@ def load(path: Path, device: str) -> "Model":
     return open_model(path, device)
 
 
+def load_or_native(path: Path, device: str) -> "Model":
+    """The model of a file, which loads torch, or of a native file, which does not."""
+    from plica.batch.native_answers import NATIVE, native_model
+
+    return native_model(path) if path.suffix.lower() == NATIVE else load(path, device)
+
+
 @contextmanager
 def reading(
     model: "Model",
@@ -169,8 +176,10 @@ def write_answers(
     from plica.data.write import check_can_write
 
     check_can_write(out)
-    loaded = load(model, device)
-    answers = question.answers(loaded)
+    from plica.batch.opened import answers_of
+
+    loaded = load_or_native(model, device)
+    answers = answers_of(question, loaded)
     with reading(loaded, data, unread=answers.unread, **options) as (rows, batches):
         written = answers.written(rows, out)
         with written.writing(out) as write:

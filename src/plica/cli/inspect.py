@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from plica.runtime.manifest import Entry, Manifest, Target, Tensor
 
 
+_SHOWN = 6  # categories of a column
+
+
 @click.command(short_help="Show what a native file holds.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the whole manifest as JSON.")
@@ -44,11 +47,14 @@ def report(image: "Image", *, trusted: bool) -> str:
         image: The file.
         trusted: Whether its signature was checked by a key that the user gave.
     """
-    from plica.runtime.container import VERSION
+    from plica.runtime.container import version_of
 
     manifest = image.manifest
     facts = [
-        ("file", f"{_plain(image.path)}, {len(image.view):,} bytes, version {VERSION} of the format"),
+        (
+            "file",
+            f"{_plain(image.path)}, {len(image.view):,} bytes, version {version_of(image.manifest)} of the format",
+        ),
         *(
             ("beside", f"{part.file}, {part.length:,} bytes, its {part.name}")
             for part in image.parts.values()
@@ -60,6 +66,7 @@ def report(image: "Image", *, trusted: bool) -> str:
     sections = (
         ("", _columns(facts)),
         ("entries", [line for entry in manifest.entries for line in _entry(entry, manifest)]),
+        ("columns", _table_columns(manifest)),
         ("targets", _targets(manifest)),
         ("constants", _constants(manifest)),
         (
@@ -122,6 +129,25 @@ def _constants(manifest: "Manifest") -> list[str]:
             for tensor in manifest.tensors
         ]
     )
+
+
+def _table_columns(manifest: "Manifest") -> list[str]:
+    """The columns of the table: names, kinds and the first categories."""
+    if manifest.encoding is None:
+        return []
+    from plica.files.native_tables import table_of_json
+
+    return _columns(
+        [
+            (_plain(column.name), column.kind, _plain(_shown(column.categories)))
+            for column in table_of_json(manifest.encoding)[0].columns
+        ]
+    )
+
+
+def _shown(categories: Sequence[object]) -> str:
+    names = [f"{category!s:.30}" for category in categories[:_SHOWN]]
+    return ", ".join(names) + (f" and {len(categories) - _SHOWN} more" if len(categories) > _SHOWN else "")
 
 
 def _updates(tensor: "Tensor") -> str:

@@ -1,7 +1,9 @@
 """`plica run`: arrays through an entry of a native file."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -12,6 +14,9 @@ from plica.errors import InputError
 from plica.paths import check_is_other
 from plica.runtime.checks import SEED
 from plica.tables.files import local_path
+
+if TYPE_CHECKING:
+    from plica.runtime.manifest import Manifest
 
 _PATH = click.Path(path_type=Path)
 
@@ -68,20 +73,37 @@ def run(
         if entries[0].arguments and not inputs:
             takes = ", ".join(map(str, entries[0].arguments))
             raise InputError(f"--input is missing: {entries[0].name} takes {takes}; give a file, as in --input x.npy")
-        streamed = stream_for_first_fitting(inputs, entries)
+        with _naming_tables(file, module.manifest):
+            streamed = stream_for_first_fitting(inputs, entries)
         if streamed is not None:
             chosen, stream = streamed
             others = read_arrays(stream.others, chosen)
             further = _sizes(sizes, {**others, stream.argument.name: None})
             draws = np.random.default_rng(seed) if chosen.draws else seed
-            with writing_results(output, chosen) as write:
+            with writing_results(output, chosen) as write, _naming_tables(file, module.manifest):
                 for rows in stream.batches():
                     write(module[chosen.name].arrays(**others, **{stream.argument.name: rows}, **further, seed=draws))
             return
-        chosen, arguments = read_for_first_fitting(inputs, entries)
+        with _naming_tables(file, module.manifest):
+            chosen, arguments = read_for_first_fitting(inputs, entries)
         point = module[chosen.name]
         further = _sizes(sizes, arguments)
         write_arrays(output, point.entry, point.arrays(**arguments, **further, seed=seed))
+
+
+@contextmanager
+def _naming_tables(file: Path, manifest: "Manifest") -> Iterator[None]:
+    """Where the rows of a table do not fit, the error names the commands that read its cells."""
+    try:
+        yield
+    except InputError as error:
+        if manifest.encoding is None:
+            raise
+        problem = str(error).partition("; ")[0]  # its advice is for models without a table
+        raise InputError(
+            f"{problem}; {file} is of a table, of which plica run takes the numbers of variables alone: ask it with "
+            "plica score, complete, sample or predict, which read cells"
+        ) from error
 
 
 def _sizes(words: tuple[str, ...], arguments: Mapping[str, object]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from plica.cli.asking import (
     MODEL_OPTIONS,
     PATH,
     bar,
-    load,
+    load_or_native,
     location,
     output_option,
     with_options,
@@ -63,6 +63,7 @@ def sample(
         return
     if options["engine"] is not None or options["workers"] is not None:
         raise InputError("--engine and --workers are for completions of rows; give these by --given")
+    from plica.batch.native_answers import native_draws
     from plica.data.write import check_can_write, writing_rows
     from plica.files.tables import check_options
 
@@ -70,7 +71,7 @@ def sample(
     delimiter = options["delimiter"]
     check_options(str(out), out.suffix.lower(), key=options["key"], delimiter=delimiter)
     check_is_other(out, model)
-    loaded = load(model, device)
+    loaded = load_or_native(model, device)
     is_array = out.suffix.lower() in (".npy", ".npz")
     shape = loaded.image_shape or (loaded.width,)
     with (
@@ -79,7 +80,8 @@ def sample(
         ) as write,
         bar(number, quiet=quiet) as progress,
     ):
-        for rows in draw(loaded, number, seed, batch):
+        drawing = draw if loaded.stated is None else native_draws
+        for rows in drawing(loaded, number, seed, batch):
             write(_rows(loaded, is_array, out, as_array(rows)))
             progress.update(len(rows))
 

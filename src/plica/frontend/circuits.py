@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from plica.files.model import load_model
@@ -32,5 +33,6 @@ def with_arrays(model: Any) -> Any:
         file = load_model(model)
         dtype = DType(file.options.get("dtype", "float32"))
         compiler = CircuitCompiler(file.options.get("semiring", "lse-sum"))
-        return arrays_of(compiler.compile(file.circuit, dtype), dtype, file.tensors)
+        arrays = arrays_of(compiler.compile(file.circuit, dtype), dtype, file.tensors)
+        return replace(arrays, encoding=file.options.get("encoding"))
     return model

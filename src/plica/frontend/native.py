@@ -22,6 +22,7 @@ from plica.backend.native.entry_programs import EntryProgram
 from plica.backend.native.file import TENSORS, file_of
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
+from plica.files.native_tables import table_as_json
 from plica.frontend.circuits import with_arrays
 from plica.frontend.folding import FoldedProgram
 from plica.frontend.native_trees import with_trees
@@ -37,6 +38,7 @@ from plica.ir.program import Bound, Program
 from plica.logger import LOGGER
 from plica.lower.arrays import CircuitArrays
 from plica.lower.compiled import CompiledCircuit
+from plica.lower.data import column_domains
 from plica.lower.leaves import Leaf
 from plica.lower.queries.query import Choosing, Entry, Query, Upward
 from plica.paths import as_path, check_is_other, check_is_target
@@ -112,6 +114,9 @@ def compile(  # noqa: A001 - the word of the field
         if {entry_program.name, entry_programs[0].name} == _CHOSEN_BY_KIND
     ]
     parts, manifest = file_of(entry_programs, chosen, {"source": _source(loaded)}, also)
+    if isinstance(loaded, CircuitArrays) and loaded.encoding is not None:
+        domains = column_domains(loaded.compiled.symbolic)
+        manifest = replace(manifest, encoding=table_as_json(loaded.encoding, domains))
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
     LOGGER.info("wrote %s: %d entries, %d bytes", path, len(manifest.entries), as_path(path).stat().st_size)
 

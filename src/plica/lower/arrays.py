@@ -40,11 +40,13 @@ class CircuitArrays:
         compiled: The circuit.
         leaves: Pairs of a leaf and its array `(F, *shape)`.
         dtype: The dtype of its real parameters.
+        encoding: The columns of the table that its rows come from, as model files store them; None if there is none.
     """
 
     compiled: CompiledCircuit
     leaves: Sequence[tuple[Leaf, Array]]
     dtype: DType
+    encoding: Mapping[str, Any] | None = None
 
     def arrays(self) -> "CircuitArrays":
         """This object itself, so that it is one of `HasArrays`."""

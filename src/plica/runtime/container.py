@@ -34,6 +34,8 @@ from plica.runtime.signature import SIGNATURE, PrivateKey, PublicKey, check_sign
 MAGIC = b"\x93PLICAB\n"
 VERSION = 4
 """The version of the format. Versions 2 and 3 had code that another runtime ran."""
+TABLE_VERSION = 5
+"""The version of files with an encoding of tables, which readers of version 4 alone refuse."""
 PAGE = 4096
 
 _HEAD = struct.Struct("<8sIIQQ32s")
@@ -89,6 +91,11 @@ class Image:
         return self.views[name]
 
 
+def version_of(manifest: Manifest) -> int:
+    """The version of the format that a manifest needs."""
+    return VERSION if manifest.encoding is None else TABLE_VERSION
+
+
 def write(
     path: str | os.PathLike[str],
     parts: Mapping[str, Bytes],
@@ -127,7 +134,9 @@ def write(
         description = _description(manifest, rows)
     inside = [row for row in rows if not row.file]
     length = inside[-1].offset + inside[-1].length if inside else _HEAD.size + signed + len(description)
-    head = _HEAD.pack(MAGIC, VERSION, signed, len(description), length, hashlib.sha256(description).digest())
+    head = _HEAD.pack(
+        MAGIC, version_of(manifest), signed, len(description), length, hashlib.sha256(description).digest()
+    )
     signature = b"" if key is None else sign(key, head)
     with replacing(path) as temporary:
         with temporary.open("wb") as file:
@@ -230,8 +239,10 @@ def _described(view: memoryview) -> tuple["_Description", int, int]:
     if len(view) < _HEAD.size:
         raise _damaged(f"it ends after {len(view)} bytes")
     _, version, signed, described, length, digest = _HEAD.unpack(view[: _HEAD.size])
-    if version != VERSION:
-        raise NativeFileError(f"has version {version} of the format, expected {VERSION}; export the model again")
+    if version not in (VERSION, TABLE_VERSION):
+        raise NativeFileError(
+            f"has version {version} of the format, expected {VERSION} or {TABLE_VERSION}; export the model again"
+        )
     if length != len(view):
         raise _damaged(f"it has {len(view)} bytes, and {length} were written")
     begin = _HEAD.size + signed
@@ -244,6 +255,8 @@ def _described(view: memoryview) -> tuple["_Description", int, int]:
     if signed and hashlib.sha256(signature[:-32]).digest() != signature[-32:]:
         raise _damaged("the hash of its signature is not the one that was written")
     record: _Description = _DESCRIPTION(parse(description, "its description"), "its description")
+    if version != version_of(record.manifest):
+        raise _damaged(f"its description is of version {version_of(record.manifest)}, and its head of {version}")
     for part in record.parts:
         if part.file and (part.file != os.path.basename(part.file) or part.offset):  # noqa: PTH119
             raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
@@ -313,7 +326,10 @@ def _part_table(
 
 
 def _description(manifest: Manifest, rows: list[Part]) -> bytes:
-    description = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
+    fields = asdict(manifest)
+    if manifest.encoding is None:
+        del fields["encoding"]  # as version 4 has it
+    description = {"manifest": fields, "parts": [asdict(row) for row in rows]}
     return json.dumps(description, separators=(",", ":"), allow_nan=False).encode()
 
 

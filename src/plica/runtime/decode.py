@@ -47,14 +47,16 @@ def parse(text: bytes, where: str) -> Any:
         raise NativeFileError(f"{where}: is not what was written: {str(error)[:100]}") from None
 
 
-def record(kind: Callable[..., Any], /, **readers: Reader) -> Reader:
-    """A reader of objects with a key for each field of `kind`."""
+def record(kind: Callable[..., Any], /, *optional: str, **readers: Reader) -> Reader:
+    """A reader of objects with a key for each field of `kind`; `optional` keys may be left out."""
 
     def read(value: Any, where: str) -> Any:
-        if not isinstance(value, dict) or value.keys() != readers.keys():
+        if not isinstance(value, dict) or value.keys() | set(optional) != readers.keys():
             shown = f"the keys {', '.join(sorted(value))[:200]}" if isinstance(value, dict) else f"{value!r:.60}"
             raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(readers))}, found {shown}")
-        return kind(**{name: reader(value[name], f"{where}.{name}") for name, reader in readers.items()})
+        return kind(
+            **{name: reader(value[name], f"{where}.{name}") for name, reader in readers.items() if name in value}
+        )
 
     return read
 
@@ -120,6 +122,12 @@ def _key(value: Any, where: str) -> str | int:
     return _text(value, where) if isinstance(value, str) else number(value, where)
 
 
+def _object(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(where, "an object", value)
+    return value
+
+
 def _words(value: Any, where: str) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
@@ -177,6 +185,7 @@ _CHECK = record(NonNegativeCheck, tensor=word, names=many(word))
 _TARGET = record(Target, name=word, architecture=word, features=many(word), part=word)
 read_manifest = record(
     Manifest,
+    "encoding",
     main=word,
     entries=many(_ENTRY),
     targets=many(_TARGET),
@@ -185,4 +194,5 @@ read_manifest = record(
     non_negative=many(_CHECK),
     provenance=_words,
     also=many(word),
+    encoding=_object,
 )

@@ -18,6 +18,7 @@ do not fit together. A size of a shape is a number, a symbol (`"n"`) or a formul
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 Dim = int | str
 
@@ -244,6 +245,8 @@ class Manifest:
         also: Entries that `module(x)` calls instead of the main one if their argument has the kind of the data's dtype.
             For example, one for floats if the main entry takes integers.
         non_negative: The checks that an update must pass.
+        encoding: The columns of the table that rows come from, as JSON (`files/encoding.py` reads it); None if rows are
+            plain numbers.
     """
 
     main: str
@@ -254,6 +257,7 @@ class Manifest:
     provenance: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     non_negative: tuple[NonNegativeCheck, ...] = ()
+    encoding: Mapping[str, Any] | None = None
 
     def entry(self, name: str) -> Entry:
         """The entry of a name, which must exist (`checks.py` checks the names in a manifest)."""

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from plica.errors import InputError
 from plica.files.kinds import TableColumn
 from plica.files.rows import Batch
+from plica.files.rows.batch import Array
 from plica.tables.model import Model
 
 if TYPE_CHECKING:
@@ -96,11 +99,29 @@ def naming_impossible(model: Model, batch: Batch, x: torch.Tensor) -> Iterator[N
         if not len(bad):
             raise
         row = int(bad[0])
-        alone = torch.full((x.shape[1], x.shape[1]), torch.nan, dtype=x.dtype, device=x.device)
-        alone.diagonal().copy_(x[row])
-        column = int(log_likelihood(model.circuit, alone).argmin())
-        shown = f"column {model.names[column]!r}: {x[row, column].item():g} is least likely there"
-        raise InputError(
-            f"{batch.labels[row]}: the model gives the row a probability of 0, so that nothing can be filled in; "
-            f"{shown}; correct the cell, or leave it empty where the value is not known"
-        ) from error
+        values = x[row].cpu().numpy()
+        scores = log_likelihood(model.circuit, model.rows(each_alone(values))).detach().cpu().numpy()
+        raise InputError(impossible(model, batch.labels[row], values, scores)) from error
+
+
+def each_alone(values: Array) -> Array:
+    """Rows `(D, D)` that each have one value of a row `(D,)`."""
+    alone = np.full((len(values), len(values)), np.nan)
+    np.fill_diagonal(alone, values)
+    return alone
+
+
+def impossible(model: Model, label: str, values: Array, scores: Array | None) -> str:
+    """The message for a row of probability 0.
+
+    Args:
+        model: The model.
+        label: The place of the row in the table.
+        values: `(D,)` its numbers, NaN where a cell is missing.
+        scores: `(D,)` the log-likelihoods of its values, each by itself; None where they are not known.
+    """
+    problem = f"{label}: the model gives the row a probability of 0, so that nothing can be filled in; "
+    if scores is not None:
+        column = int(scores.argmin())
+        problem += f"column {model.names[column]!r}: {values[column]:g} is least likely there; "
+    return f"{problem}correct the cell, or leave it empty where the value is not known"

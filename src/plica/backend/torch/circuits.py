@@ -249,7 +249,7 @@ class TorchCircuit(ScoringModule, OperatorMethods, QueryMethods):
         """The circuit with its tensors as they are now, in whose memory the arrays may lie."""
         self.refuse_if_sharded("arrays")
         leaves = [(leaf, tensor.detach().cpu().numpy()) for leaf, tensor in self.leaves.items()]
-        return CircuitArrays(self.compiled, leaves, as_dtype(self.dtype))
+        return CircuitArrays(self.compiled, leaves, as_dtype(self.dtype), self.saved_with.get("encoding"))
 
     def take_parameters(self, parameters: Mapping[str, Tensor] | None) -> GivenTensors:
         """The parameters of a call, checked: for this circuit's Programs and for those of its queries.
