@@ -116,7 +116,13 @@ def test_wrong_cells_are_refused_as_by_the_model(folder: Path, column: str, cell
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda path: Completer(path, "sample"), Sampler, lambda path: Predictor(path, "boolean")]
+    "ask",
+    [
+        lambda path: Completer(path, "sample"),
+        lambda path: Completer(path, "mpe"),
+        Sampler,
+        lambda path: Predictor(path, "boolean"),
+    ],
 )
 def test_impossible_rows_are_refused_as_by_the_model(folder: Path, ask: Any) -> None:
     table = typed_table(np.random.default_rng(2), COLUMNS, 5)

@@ -52,7 +52,10 @@ def _sample(model: Model, x: torch.Tensor, seed: int) -> torch.Tensor:
 def _mpe(model: Model, x: torch.Tensor, seed: int) -> torch.Tensor:  # noqa: ARG001
     from plica.queries import mpe
 
-    rows: torch.Tensor = mpe(model.circuit, x)[0]
+    rows: torch.Tensor
+    rows, values = mpe(model.circuit, x)
+    if values.isneginf().any():  # as `posterior` refuses them
+        raise InputError("mpe: a row has a probability of 0")
     return rows
 
 
