@@ -30,7 +30,7 @@ from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array
 from plica.forks import cached_property
 
-_GIVEN_BACK = 16  # batches until free memory is given back
+_GIVEN_BACK = 16  # batches of usual size, until free memory is given back
 _FILE = np.uint64(40)  # bits of the number of a row in its file, above which that of the file is
 
 
@@ -144,10 +144,13 @@ class NumberRows:
             numbers(self.encoding, self.rows, size=rows_at_once(self.width), seed=seed, then=prepared)
         ) as batches:
             as_asked = rebatched(batches, rows) if self.parts or size is not None else batches
-            for number, batch in enumerate(as_asked, 1):
+            left = most = _GIVEN_BACK * rows_at_once(self.width)
+            for batch in as_asked:
                 yield batch.numbers
-                if not number % _GIVEN_BACK:
+                left -= len(batch)
+                if left <= 0:
                     give_back()
+                    left = most
 
     def split(self, share: float, seed: int) -> tuple[NumberRows, NumberRows]:
         """About that share of the rows, drawn by a seed, and the others."""
