@@ -100,6 +100,16 @@ def test_what_needs_the_model_is_refused(folder: Path, cells: Table) -> None:
             Predictor(folder / "m.plicab", column)(cells)
 
 
+def assert_refused_alike(folder: Path, ask: Any, table: Table, words: str) -> None:
+    """The model and its native file refuse a table in the same words."""
+    messages = []
+    for path in (folder / "m.plica", folder / "m.plicab"):
+        with pytest.raises(InputError, match=words) as refused:
+            ask(path)(table)
+        messages.append(str(refused.value))
+    assert messages[0] == messages[1]
+
+
 @pytest.mark.parametrize(
     ("column", "cell"),
     [("count", -1), ("count", 1.5), ("whole", "much"), ("size", -2.0), ("weight", math.inf), ("date", "soon")],
@@ -107,12 +117,7 @@ def test_what_needs_the_model_is_refused(folder: Path, cells: Table) -> None:
 def test_wrong_cells_are_refused_as_by_the_model(folder: Path, column: str, cell: object) -> None:
     table = typed_table(np.random.default_rng(2), COLUMNS, 5)
     table[column] = [*table[column][:3], cell, *table[column][4:]]
-    messages = []
-    for path in (folder / "m.plica", folder / "m.plicab"):
-        with pytest.raises(InputError, match=rf"row 3 .*, column '{column}'") as refused:
-            Scorer(path)(table)
-        messages.append(str(refused.value))
-    assert messages[0] == messages[1]
+    assert_refused_alike(folder, Scorer, table, rf"row 3 .*, column '{column}'")
 
 
 @pytest.mark.parametrize(
@@ -127,12 +132,7 @@ def test_wrong_cells_are_refused_as_by_the_model(folder: Path, column: str, cell
 def test_impossible_rows_are_refused_as_by_the_model(folder: Path, ask: Any) -> None:
     table = typed_table(np.random.default_rng(2), COLUMNS, 5)
     table["weight"] = [1.0, 2.0, 1e300, 1.0, 2.0]
-    messages = []
-    for path in (folder / "m.plica", folder / "m.plicab"):
-        with pytest.raises(InputError, match=r"row 2 .* probability of 0, .* column 'weight'") as refused:
-            ask(path)(table)
-        messages.append(str(refused.value))
-    assert messages[0] == messages[1]
+    assert_refused_alike(folder, ask, table, r"row 2 .* probability of 0, .* column 'weight'")
 
 
 def test_commands_need_no_torch(folder: Path) -> None:

@@ -64,8 +64,8 @@ def table_as_json(encoding: Mapping[str, Any], domains: Sequence[Domain]) -> dic
         encoding: As a model file has it.
         domains: Those of the circuit's columns.
     """
-    columns = Encoding.of_json(encoding).modelled  # type: ignore[arg-type]  # of a model file that was read
-    closed = [KINDS[column.kind].closed for column in columns]
+    stored: Any = encoding
+    closed = [KINDS[column.kind].closed for column in Encoding.of_json(stored).modelled]
     return {**encoding, "domains": [*map(_domain_as_json, domains, closed)]}
 
 
