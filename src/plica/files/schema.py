@@ -16,13 +16,15 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
 
 from plica.errors import FileFormatError
 
-Problem = str | None
+_Problem = tuple[str, str]  # the place within a value, as in "[3].class", and what is wrong there
+_Finder = Callable[[Any], _Problem | None]
 
 DAMAGED = "the file is damaged"
 
@@ -55,9 +57,10 @@ def check(value: Any, annotation: Any, where: str) -> None:
     Raises:
         FileFormatError: The value does not fit; the message names the first part that does not.
     """
-    problem = _problem(value, annotation, where)
+    problem = _finder(annotation)(value)
     if problem is not None:
-        raise FileFormatError(problem)
+        place, wrong = problem
+        raise FileFormatError(f"{where}{place}: {wrong}")
 
 
 def construct(
@@ -113,76 +116,106 @@ def _constructor(cls: Any) -> tuple[inspect.Signature, Mapping[str, Any]]:
 
 
 @cache
-def _fields(record: type) -> Mapping[str, Any]:
-    return typing.get_type_hints(record)
-
-
-def _problem(value: Any, hint: Any, where: str) -> Problem:
+def _finder(hint: Any) -> _Finder:
+    """A function that finds what does not fit an annotation in a value."""
     if hint in _PLAIN:
-        return None if _PLAIN[hint][1](value) else _expected(hint, value, where)
+        return _where_not(_PLAIN[hint][1], hint)
     if typing.is_typeddict(hint):
-        return _record_problem(value, hint, where)
+        return _record_finder(hint)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in _UNIONS:
-        return _union_problem(value, hint, parts, where)
+        return _union_finder(hint, parts)
     if origin is typing.Literal:
-        return (
-            None
-            if any(type(value) is type(part) and value == part for part in parts)
-            else _expected(hint, value, where)
-        )
+        return _where_not(lambda value: any(type(value) is type(part) and value == part for part in parts), hint)
     kind = origin or hint
-    if not isinstance(kind, type):
-        return None
-    try:
-        fits = isinstance(value, kind) and not (isinstance(value, str) and kind is not str)
-    except TypeError:  # a protocol that cannot be checked
-        return None
-    return _parts_problem(value, kind, parts, where) if fits else _expected(hint, value, where)
+    return _instance_finder(hint, kind, parts) if isinstance(kind, type) else _nothing
 
 
-def _parts_problem(value: Any, kind: type, parts: tuple[Any, ...], where: str) -> Problem:
-    """The problem of the first item of a container that does not fit."""
-    if not parts or isinstance(value, np.ndarray) or not isinstance(value, Iterable):
-        return None
-    if isinstance(value, Mapping):
-        if len(parts) != 2:
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _where_not(fits: Callable[[Any], bool], hint: Any) -> _Finder:
+    return lambda value: None if fits(value) else _expected(hint, value)
+
+
+def _instance_finder(hint: Any, kind: type, parts: tuple[Any, ...]) -> _Finder:
+    """For an instance of a class, and then its items where the annotation says what they are."""
+    find = _items_finder(kind, parts) if parts else _nothing
+
+    def of_instance(value: Any) -> _Problem | None:
+        try:
+            fits = isinstance(value, kind) and not (isinstance(value, str) and kind is not str)
+        except TypeError:  # a protocol that cannot be checked
             return None
-        items = ((key, item) for key, item in value.items())
-        return next((p for k, v in items if (p := _problem(v, parts[1], f"{where}.{k}")) is not None), None)
-    if kind is tuple and parts[-1] is not Ellipsis:
-        values = list(value)
-        if len(values) != len(parts):
-            return f"{where}: expected {len(parts)} items, found {len(values)}"
-        return next(
-            (p for i, v in enumerate(values) if (p := _problem(v, parts[i], f"{where}[{i}]")) is not None), None
-        )
-    return next((p for i, v in enumerate(value) if (p := _problem(v, parts[0], f"{where}[{i}]")) is not None), None)
+        return find(value) if fits else _expected(hint, value)
+
+    return of_instance
 
 
-def _record_problem(value: Any, record: Any, where: str) -> Problem:
-    if not isinstance(value, dict):
-        return f"{where}: expected an object with {', '.join(_fields(record))}, found {_short(value)}"
-    fields = _fields(record)
-    missing = [name for name in fields if name in record.__required_keys__ and name not in value]
-    if missing:
-        return f"{where}: {missing[0]!r} is missing"
-    unknown = [name for name in value if name not in fields]
-    if unknown:
-        return f"{where}: {_short(unknown[0])} is not known; expected {', '.join(fields)}"
-    return next((p for k, v in value.items() if (p := _problem(v, fields[k], f"{where}.{k}")) is not None), None)
+def _items_finder(kind: type, parts: tuple[Any, ...]) -> _Finder:
+    finders = [_finder(part) for part in parts if part is not Ellipsis]
+    is_fixed = kind is tuple and parts[-1] is not Ellipsis
+
+    def of_items(value: Any) -> _Problem | None:
+        if isinstance(value, np.ndarray) or not isinstance(value, Iterable):
+            return None
+        if isinstance(value, Mapping):
+            return _first(".{}", value, value.values(), repeat(finders[1])) if len(parts) == 2 else None
+        if not is_fixed:
+            return _first("[{}]", count(), value, repeat(finders[0]))
+        if len(values := list(value)) != len(parts):
+            return "", f"expected {len(parts)} items, found {len(values)}"
+        return _first("[{}]", count(), values, finders)
+
+    return of_items
 
 
-def _union_problem(value: Any, hint: Any, parts: tuple[Any, ...], where: str) -> Problem:
-    problems = [_problem(value, part, where) for part in parts]
-    if None in problems:
-        return None
-    real = [problem for part, problem in zip(parts, problems, strict=True) if part is not type(None)]
-    return real[0] if len(real) == 1 and value is not None else _expected(hint, value, where)
+def _first(name: str, keys: Iterable[Any], values: Iterable[Any], finders: Iterable[_Finder]) -> _Problem | None:
+    """The problem of the first part that does not fit, and its place."""
+    for key, value, find in zip(keys, values, finders, strict=False):  # keys and finders may have no end
+        problem = find(value)
+        if problem is not None:
+            place, wrong = problem
+            return f"{name.format(key)}{place}", wrong
+    return None
 
 
-def _expected(hint: Any, value: Any, where: str) -> str:
-    return f"{where}: expected {_words(hint)}, found {_short(value)}"
+def _record_finder(record: Any) -> _Finder:
+    fields: Mapping[str, Any] = typing.get_type_hints(record)
+    finders = cache(lambda: {name: _finder(hint) for name, hint in fields.items()})  # later: a record may have itself
+
+    def of_record(value: Any) -> _Problem | None:
+        if not isinstance(value, dict):
+            return "", f"expected an object with {', '.join(fields)}, found {_short(value)}"
+        missing = [name for name in fields if name in record.__required_keys__ and name not in value]
+        if missing:
+            return "", f"{missing[0]!r} is missing"
+        unknown = [name for name in value if name not in fields]
+        if unknown:
+            return "", f"{_short(unknown[0])} is not known; expected {', '.join(fields)}"
+        return _first(".{}", value, value.values(), map(finders().__getitem__, value))
+
+    return of_record
+
+
+def _union_finder(hint: Any, parts: tuple[Any, ...]) -> _Finder:
+    finders = [_finder(part) for part in parts]
+    real = [number for number, part in enumerate(parts) if part is not type(None)]
+
+    def of_union(value: Any) -> _Problem | None:
+        problems = []
+        for find in finders:
+            if (problem := find(value)) is None:
+                return None
+            problems.append(problem)
+        return problems[real[0]] if len(real) == 1 and value is not None else _expected(hint, value)
+
+    return of_union
+
+
+def _expected(hint: Any, value: Any) -> _Problem:
+    return "", f"expected {_words(hint)}, found {_short(value)}"
 
 
 def _words(hint: Any) -> str:
