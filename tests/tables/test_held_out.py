@@ -126,3 +126,20 @@ def test_a_column_without_quantiles_takes_no_figures_of_others() -> None:
     assert large.covered is None
     assert large.error == pytest.approx(1.0, abs=0.2)
     assert other.covered is not None
+
+
+def test_rows_of_probability_zero_have_no_figures_and_take_none_of_others() -> None:
+    probs = ConstantParameter(1, 3, value=np.array([[0.25, 0.75, 0.0]]))
+    layers = [CategoricalLayer([variable], 1, num_categories=3, probs=probs) for variable in range(2)]
+    product = HadamardLayer(1, 2)
+    columns = tuple(TableColumn(name, "categorical", ("a", "b", "c")) for name in "xy")
+    circuit = plica.compile(Circuit([*layers, product], {product: layers}, [product]))
+    model = Model(circuit.eval(), Encoding(columns), None)
+    rows = np.random.default_rng(0).integers(2, size=(60, 2)).astype(float)
+    figures = held_out(model, rows, rows, seed=1)
+    impossible = np.full((60, 2), 2.0)  # a row has a figure where all its cells of the third category are hidden
+    hidden = np.random.default_rng(1).random((120, 2))[60:] < HIDDEN
+    beside = held_out(model, rows, np.concatenate([rows, impossible]), seed=1)
+    assert [after.cells - before.cells for before, after in zip(figures, beside, strict=True)] == [
+        hidden.all(axis=1).sum()
+    ] * 2

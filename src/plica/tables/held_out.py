@@ -44,7 +44,7 @@ class HeldOut:
 
 
 def held_out(model: Model, train: Array, test: Array, seed: int) -> tuple[HeldOut, ...]:
-    """The figures of each column that has a hidden cell; none where a row has probability 0.
+    """The figures of each column that has a hidden cell; rows of probability 0 have none.
 
     Args:
         model: A trained model of typed columns.
@@ -55,28 +55,31 @@ def held_out(model: Model, train: Array, test: Array, seed: int) -> tuple[HeldOu
     rows = test[:_MOST_ROWS].astype(np.float64)
     hidden = (np.random.default_rng(seed).random(rows.shape) < HIDDEN) & ~np.isnan(rows)
     rows, hidden = rows[hidden.any(axis=1)], hidden[hidden.any(axis=1)]
+    are_possible = _are_possible(model, np.where(hidden, np.nan, rows))
+    if not are_possible.any():
+        return ()
+    rows, hidden = rows[are_possible], hidden[are_possible]
     holed = np.where(hidden, np.nan, rows)
-    variables = np.flatnonzero(hidden.any(axis=0))
+    variables = np.flatnonzero(hidden.any(axis=0)).tolist()
     most = max(1, min(_MOST_INTERVALS, _INTERVAL_COLUMNS // model.width))
     every = max(1, -(-len(variables) // most))
-    try:
-        posterior = _Posterior.of(model, holed) if len(rows) else None
-        return tuple(
-            _of_column(
-                model,
-                posterior,
-                int(variable),
-                train[:, variable],
-                rows,
-                hidden[:, variable],
-                holed,
-                not number % every,
-            )
-            for number, variable in enumerate(variables)
-            if posterior is not None
-        )
-    except InputError:
-        return ()
+    posterior = _Posterior.of(model, holed)
+    return tuple(
+        _of_column(model, posterior, variable, train[:, variable], rows, hidden[:, variable], holed, not number % every)
+        for number, variable in enumerate(variables)
+    )
+
+
+def _are_possible(model: Model, holed: Array) -> Array:
+    """Whether each of some rows `(B, D)` has a probability above 0."""
+    import torch
+
+    from plica.queries import log_likelihood
+
+    if not len(holed):
+        return np.zeros(0, bool)
+    with torch.no_grad():
+        return np.isfinite(as_array(log_likelihood(model.circuit, model.rows(holed))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +96,13 @@ class _Posterior:
 
     @staticmethod
     def of(model: Model, holed: Array) -> _Posterior:
-        """That of rows `(B, D)`.
-
-        Raises:
-            InputError: A row has probability 0.
-        """
+        """That of rows `(B, D)`, none of which has probability 0."""
         import torch
 
         from plica.queries import posterior
 
         with torch.no_grad():
-            conditionals = posterior(model.circuit, torch.from_numpy(holed).to(model.circuit.leaves.device))
+            conditionals = posterior(model.circuit, model.rows(holed))
             return _Posterior(as_array(conditionals.probabilities), as_array(conditionals.mean))
 
 
@@ -130,7 +129,7 @@ def _of_column(
     error = relative_error(means, values, known)
     if not has_interval:
         return HeldOut(name, len(values), error=error)
-    x = torch.from_numpy(holed[hidden]).to(model.circuit.leaves.device)
+    x = model.rows(holed[hidden])
     try:
         with torch.no_grad():
             ends = as_array(quantile(model.circuit, variable, (LOW, HIGH), given=x))
