@@ -92,6 +92,37 @@ def test_a_run_that_was_finished_but_not_written_is_written(
     assert report_of("out") == report_of("whole")
 
 
+@pytest.mark.parametrize(
+    ("launch", "units", "is_learned"),
+    [
+        ("none_a/attempt_1", 2, False),
+        ("none_b/attempt_1", 2, True),
+        ("none_a/attempt_1", 3, True),
+        ("none_a/other", 2, True),
+        (None, 2, True),
+    ],
+)
+def test_a_restart_ends_if_its_own_run_had_written_its_results(
+    plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch, launch: str | None, units: int, is_learned: bool
+) -> None:
+    """Neither those of an earlier run count, whatever the clock of the file system says, nor those of other words."""
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(Path("none_a/attempt_0/0/error.json").absolute()))
+    command = ("train", toy, "--out", "out", "--epochs", 1, "--batch", 30, "--quiet", "--units")
+    assert plica(*command, 2).exit_code == 0
+    os.utime("out/report.json", (2**33, 2**33))
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    if launch is None:
+        monkeypatch.delenv("TORCHELASTIC_ERROR_FILE")
+    else:
+        Path("none_b/attempt_0").mkdir(parents=True)
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(Path(launch, "0/error.json").absolute()))
+    result = plica(*command, units)
+    assert result.exit_code == 0, result.output
+    assert ("wrote model.plica" in result.stdout) == is_learned
+    assert (Path("out/report.json").stat().st_mtime != 2**33) == is_learned
+
+
 @pytest.mark.full
 def test_it_goes_on_from_another_folder_and_after_a_move(
     plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch

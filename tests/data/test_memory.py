@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from plica.data import memory
 
 COLUMNS, GROUP = 16, 50_000
 TRAIN = """
@@ -46,3 +50,35 @@ def test_training_on_four_times_the_rows_needs_as_much_memory(tmp_path: Path) ->
     write(few, 600_000)
     write(many, 2_400_000)
     assert abs(peak_kib(many) - peak_kib(few)) < 100 * 2**10
+
+
+class OtherLibrary:
+    """A C library without `malloc_trim`."""
+
+
+def statically_linked(_: None) -> OtherLibrary:
+    raise OSError("dynamic loading is not supported")
+
+
+@pytest.fixture
+def forgetful() -> Iterator[None]:
+    memory._malloc_trim.cache_clear()
+    yield
+    memory._malloc_trim.cache_clear()
+
+
+@pytest.mark.usefixtures("forgetful")
+@pytest.mark.parametrize("library", [lambda _: OtherLibrary(), statically_linked])
+def test_memory_is_given_back_without_glibc(
+    monkeypatch: pytest.MonkeyPatch, library: Callable[[None], OtherLibrary]
+) -> None:
+    logged = pa.proxy_memory_pool(pa.system_memory_pool())
+    former = pa.default_memory_pool()
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(ctypes, "CDLL", library)
+    pa.set_memory_pool(logged)
+    try:
+        memory.give_back()
+        assert memory._malloc_trim() is None
+    finally:
+        pa.set_memory_pool(former)

@@ -53,6 +53,15 @@ def test_parts_are_disjoint_and_of_about_their_size(folder: Path) -> None:
     assert numbers_of(moved.split(0.2, seed=3)[0], size=7) == before
 
 
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_part_without_rows_has_no_batch(seed: int | None) -> None:
+    """The source has rows, so that nothing is wrong with it."""
+    rows = NumberRows(Rows(pa.table({"row": [0, 1]})))
+    empty, others = rows.split(0.0, seed=0)
+    assert (len(empty), list(empty.batches(seed=seed)), list(empty.batches(3, seed=seed))) == (0, [], [])
+    assert sorted(numbers_of(others, seed=seed)) == [0, 1]
+
+
 def test_a_pass_says_how_many_cells_are_known(folder: Path, table: Any) -> None:
     rows = of_folder(folder)
     assert rows.known_cells().tolist() == [1000, 1000 - table["weight"].null_count]

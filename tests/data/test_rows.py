@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import gzip
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -265,6 +267,46 @@ def test_files_of_wider_floats_are_refused_and_narrower_ones_are_widened(tmp_pat
     assert [batch.data.column(0).to_pylist() for batch in Rows(paths).batches()] == [[0.1, float(np.float32(0.1))]]
     with pytest.raises(InputError, match=r"0\.parquet: column 'a' holds double, expected float as in .*1\.parquet"):
         list(Rows(paths[::-1]).batches())
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (pa.array([decimal.Decimal("0.50")]), pa.array([0.123])),  # would be 0.12
+        (pa.array([1.5], pa.float16()), pa.array([2049])),  # 2048
+        (pa.array([1.5], pa.float16()), pa.array([decimal.Decimal("70000")])),  # infinity
+        (pa.array([1.5]), pa.array([decimal.Decimal("12345678901234567890")])),
+    ],
+)
+def test_files_whose_numbers_would_be_rounded_are_refused(tmp_path: Path, first: Any, other: Any) -> None:
+    for part, numbers in enumerate((first, other)):
+        pq.write_table(pa.table({"a": numbers}), tmp_path / f"{part}.parquet")
+    with pytest.raises(InputError, match=r"1\.parquet: column 'a' holds .*, expected .* as in .*0\.parquet"):
+        list(Rows(tmp_path).batches())
+
+
+def test_whole_numbers_and_missing_ones_that_another_file_has_as_reals(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [math.nan, None, 2.0]}), tmp_path / "1.parquet")
+    (batch,) = Rows(tmp_path).batches()
+    assert batch.data.column(0).to_pylist() == [1, None, None, 2]
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+@pytest.mark.parametrize("source", ["files", "table"])
+def test_codes_of_eight_bits_are_joined(tmp_path: Path, source: str, seed: int | None) -> None:
+    """As pandas writes categories, of which each file has others."""
+    texts = [[f"{part} {number}" for number in range(100)] for part in range(3)]
+    parts = [
+        pa.record_batch({"a": pa.array(cells).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))})
+        for cells in texts
+    ]
+    for part, batch in enumerate(parts):
+        with pa.OSFile(str(tmp_path / f"{part}.arrow"), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+    rows = Rows(tmp_path if source == "files" else pa.Table.from_batches(parts))
+    (batch,) = rows.batches(seed=seed)
+    assert sorted(batch.data.column(0).to_pylist()) == sorted(cell for cells in texts for cell in cells)
 
 
 # Bad input

@@ -69,7 +69,7 @@ def report_of(folder: Path) -> Any:
     report = json.loads((folder / "report.json").read_text())
     for entry in (report, *report["history"]):
         entry.pop("seconds")
-    return report | {"rows_per_second": None, "settings": report["settings"] | {"out": None}}
+    return report | {"rows_per_second": None, "launches": None, "settings": report["settings"] | {"out": None}}
 
 
 def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 60.0) -> None:

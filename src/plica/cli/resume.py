@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from plica.cli.outputs import CHECKPOINT, REPORT
 from plica.cli.settings import Settings
 from plica.cli.signals import say_checkpoint
-from plica.distributed.ranks import are_restarted, current_ranks, first_start
+from plica.distributed.ranks import are_restarted, current_ranks, launches
 from plica.errors import FileFormatError, InputError, PlicaError
 from plica.learn.checkpoints import Checkpoint, read_notes
 from plica.tables.recipe import Recipe
@@ -52,16 +53,31 @@ def recipe_after_restart(settings: Settings) -> Recipe | None:
     return recipe if stored.as_json() == settings.as_json() else None
 
 
-def ended_before_restart(out: Path) -> bool:
-    """Whether the run of a folder had written its results when `torchrun` restarted it: there is nothing left to do."""
+def ended_before_restart(out: Path, settings: Settings | None) -> bool:
+    """Whether the run of a folder had written its results when `torchrun` restarted it: there is nothing left to do.
+
+    The report says so by the name of the launch. No clock is asked: that of a file system may be another.
+
+    Args:
+        out: The folder.
+        settings: Those of the run; None where it was resumed, so that its checkpoint had them.
+    """
+    ranks = current_ranks()
+    if not are_restarted(ranks):
+        return False
+    own = set(launches(ranks))
 
     def has_ended() -> bool:
-        report, start = out / REPORT, first_start()
-        is_there = report.exists() and not (out / CHECKPOINT).exists()
-        return is_there and start is not None and report.stat().st_mtime > start
+        if (out / CHECKPOINT).exists():
+            return False
+        try:
+            report = json.loads((out / REPORT).read_text("utf-8"))
+            is_own = not own.isdisjoint(report["launches"])
+            return is_own and (settings is None or report["settings"] == json.loads(json.dumps(settings.as_json())))
+        except (OSError, ValueError, TypeError, KeyError):  # none, or that of another program
+            return False
 
-    ranks = current_ranks()
-    return are_restarted(ranks) and ranks.of_first(has_ended)
+    return ranks.of_first(has_ended)
 
 
 def _entry(notes: Mapping[str, Any], name: str, of: type[Settings | Recipe], out: Path) -> dict[str, Any]:

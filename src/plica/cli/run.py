@@ -17,7 +17,7 @@ from plica.cli.report import Figures, count_parameters, make_report
 from plica.cli.resume import keeping_checkpoint, recipe_after_restart, remove_checkpoint
 from plica.cli.settings import Settings
 from plica.cli.signals import interruptible
-from plica.distributed.ranks import current_ranks
+from plica.distributed.ranks import current_ranks, launches
 from plica.errors import WriteError
 from plica.extras import require
 from plica.files.datasets import Dataset
@@ -80,12 +80,14 @@ def run(settings: Settings, data: Dataset, *, quiet: bool, tensorboard: bool, re
     saved = file_options(data, settings.dtype, recipe)
     model = compile_circuit(circuit, saved).to(device)
     result = _train(model, settings, data, recipe, quiet=quiet, tensorboard=tensorboard, resume=resumed is not None)
+    launched_as = launches(current_ranks())
     if not current_ranks().is_first:
         return result.interrupted
     figures = _evaluate(model, data, recipe, result.seconds)
     report = make_report(settings, data, circuit, recipe, result, figures) | {
         **_held_out(model, data, settings.seed),
         "learner": learner_settings(learner),
+        **({"launches": launched_as} if launched_as else {}),
     }
     tensors = {name: value.cpu().numpy() for name, value in result.best_state.items()}
     outputs = (

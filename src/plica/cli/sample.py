@@ -99,6 +99,7 @@ def _rows(model: "Model", is_array: bool, out: Path, values: "Array") -> Any:
         column_of(
             model.column(variable, model.rounded_column(variable, numbers), "text" if is_text else "typed"),
             arrow_type(str if is_text else model.types[variable]),
+            model.names[variable],
         )
         for variable, numbers in enumerate(values.T)
     ]

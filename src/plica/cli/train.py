@@ -135,9 +135,11 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
     `torchrun --nproc-per-node 2 -m plica train ...` trains with two processes, each from half of every batch.
     """
     with as_one_run():
-        if _ended_before_restart(resume or options["out"]):
+        given = _given(options) if resume is None else None
+        out = options["out"] if resume is None else resume
+        if _ended_before_restart(out, given):
             return
-        settings, recipe = (_given(options), None) if resume is None else _of_checkpoint(resume)
+        settings, recipe = _of_checkpoint(out) if given is None else (given, None)
         check_can_create(settings.out, (*NAMES, INPAINTING, CHECKPOINT))
         if settings.columns is not None:
             check_is_other(settings.out, local_path(location(settings.data)))
@@ -150,14 +152,14 @@ def train(quiet: bool, tensorboard: bool, resume: Path | None, **options: Any) -
             raise SystemExit(INTERRUPTED)
 
 
-def _ended_before_restart(out: Path | None) -> bool:
+def _ended_before_restart(out: Path, settings: Settings | None) -> bool:
     """Whether `torchrun` restarts a run whose results are there."""
-    if out is None or "TORCHELASTIC_RESTART_COUNT" not in os.environ:
+    if "TORCHELASTIC_RESTART_COUNT" not in os.environ:
         return False
     prepare_torch()
     with leaving_at_once():
         from plica.cli.resume import ended_before_restart  # loads torch
-    return ended_before_restart(out)
+    return ended_before_restart(out, settings)
 
 
 def _given(options: Mapping[str, Any]) -> Settings:

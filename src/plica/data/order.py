@@ -172,7 +172,7 @@ def _taken(batch: AnyBatch, rows: Array, size: int) -> Iterator[AnyBatch]:
 
 
 def rebatched(batches: Iterable[AnyBatch], size: int) -> Generator[AnyBatch, None, None]:
-    """Batches of `size` rows each, the last of fewer."""
+    """Batches of `size` rows each, the last of fewer; none without rows."""
     waiting: list[AnyBatch] = []
     rows = 0
     for batch in batches:
@@ -184,7 +184,7 @@ def rebatched(batches: Iterable[AnyBatch], size: int) -> Generator[AnyBatch, Non
                 yield whole.slice(start, start + size)
             rows %= size
             waiting = [whole.slice(len(whole) - rows, len(whole))] if rows else []
-    if waiting:
+    if rows:
         yield _joined(waiting)
 
 

@@ -162,13 +162,17 @@ class Rows(RowSource):
     ) -> Generator[AnyBatch, None, None]:
         at_once = min(size, rows_at_once(len(positions)))
         any_rows = may_be_empty
+
+        def seen(batch: RowBatch) -> AnyBatch:
+            nonlocal any_rows
+            any_rows = True
+            return convert(batch)
+
         groups = self.groups()
         with self.reading(positions, at_once) as read_group:
-            batches = read(groups, read_group, source=self.source, size=size, shard=shard, seed=seed, convert=convert)
+            batches = read(groups, read_group, source=self.source, size=size, shard=shard, seed=seed, convert=seen)
             with closing(batches):
-                for batch in batches:
-                    any_rows = True
-                    yield batch
+                yield from batches
         if not any_rows and shard.world == 1:
             raise FileFormatError(f"{self.source}: the file holds no rows")
 

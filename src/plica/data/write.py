@@ -271,7 +271,7 @@ def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) ->
     def write(rows: Any) -> None:
         nonlocal rows_waiting, bytes_waiting
         cells = rows.columns if isinstance(rows, pa.RecordBatch) else _columns(rows, len(names))
-        columns = [column_of(column, kind) for column, kind in zip(cells, schema.types, strict=True)]
+        columns = [column_of(column, field.type, field.name) for column, field in zip(cells, schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         waiting.append(batch)
         rows_waiting, bytes_waiting = rows_waiting + len(batch), bytes_waiting + batch.nbytes
@@ -294,12 +294,13 @@ def arrow_type(kind: Any) -> Any:
     return _ARROW_TYPES.get(kind, kind)
 
 
-def column_of(cells: Any, kind: Any) -> Any:
+def column_of(cells: Any, kind: Any, name: str) -> Any:
     """Cells as a `pyarrow.Array` of a type.
 
     Args:
         cells: An array of Arrow or numpy, or cells.
         kind: The type.
+        name: The name of the column in messages.
 
     Raises:
         InputError: A cell is none of that type.
@@ -308,7 +309,7 @@ def column_of(cells: Any, kind: Any) -> Any:
         if cells.type == kind:
             return cells
         if pa.types.is_dictionary(cells.type):
-            return column_of(cells.dictionary_decode(), kind)
+            return column_of(cells.dictionary_decode(), kind, name)
         if pa.types.is_string(kind) and _is_text_alike(cells.type):
             return cells.cast(kind)
         cells = python_cells(cells)
@@ -317,7 +318,9 @@ def column_of(cells: Any, kind: Any) -> Any:
             return pa.array(cells).cast(kind)
         return pa.array(_of_type(kind, cells), kind)
     except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise InputError(f"a column holds cells of several kinds ({error}); write the rows as .csv") from error
+        raise InputError(
+            f"column {name!r} holds a cell that {kind} cannot hold ({error}); correct it, or write the rows as .csv"
+        ) from error
 
 
 def _columns(rows: Any, width: int) -> Iterable[Sequence[Any]]:
@@ -335,11 +338,20 @@ def _of_type(stored: Any, cells: Sequence[Any]) -> list[Any]:
         return [float(cell) if isinstance(cell, decimal.Decimal | bool) else cell for cell in cells]
     if types.is_string(stored) or types.is_large_string(stored):
         return [cell if cell is None or isinstance(cell, str) else text_of(cell) for cell in cells]
+    if types.is_timestamp(stored):
+        cells = [_with_time(cell) for cell in cells]
     if types.is_timestamp(stored) and (stored.unit, stored.tz is None) == ("ns", False):
         return [None if cell is None else _nanoseconds(cell) for cell in cells]
     if types.is_decimal(stored):
+        cells = [int(cell) if isinstance(cell, bool) else cell for cell in cells]
         return [decimal.Decimal(repr(cell)) if isinstance(cell, float) else cell for cell in cells]
     return list(cells)
+
+
+def _with_time(cell: Any) -> Any:
+    """A date as the time at its beginning."""
+    is_date = isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime)
+    return datetime.datetime.combine(cell, datetime.time()) if is_date else cell
 
 
 def _nanoseconds(cell: Any) -> int:

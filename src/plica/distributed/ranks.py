@@ -275,10 +275,11 @@ def are_restarted(ranks: Ranks) -> bool:
     return any(ranks.gather(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0))
 
 
-def first_start() -> float | None:
-    """When `torchrun` first started processes on this machine, in seconds since 1970; None without its record of it."""
-    record = os.environ.get("TORCHELASTIC_ERROR_FILE")  # <run>/attempt_<number>/<rank>/error.json
-    if record is None or len(Path(record).parents) < 3:
-        return None
-    first = Path(record).parents[2] / "attempt_0"
-    return first.stat().st_mtime if first.exists() else None
+def launches(ranks: Ranks) -> list[str]:
+    """The names of the records of `torchrun` on all machines, in order: random ones, which a restart keeps.
+
+    Empty without such records, as where `torchrun` keeps none.
+    """
+    record = Path(os.environ.get("TORCHELASTIC_ERROR_FILE", ""))  # <name>/attempt_<number>/<rank>/error.json
+    is_there = len(record.parents) > 3 and record.parents[1].name.startswith("attempt_")
+    return sorted(set(ranks.gather(record.parents[2].name if is_there else "")) - {""})

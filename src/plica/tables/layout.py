@@ -116,13 +116,13 @@ class Layout:
 
         from plica.data.write import arrow_type, column_of
 
-        columns, is_real = list(data.columns), x.dtype.kind == "f"
+        columns, names, is_real = list(data.columns), data.schema.names, x.dtype.kind == "f"
         for variable, position in enumerate(self.positions):
             if position in kept:
                 continue
             kind = arrow_type(self.types[position])
             if not is_real:
-                columns[position] = column_of(columns[position], kind)
+                columns[position] = column_of(columns[position], kind, names[position])
                 continue
             is_nan = np.isnan(x[:, variable])
             is_missing = self._missing(variable, columns[position], is_nan) if keep else is_nan
@@ -132,14 +132,14 @@ class Layout:
                 old = old.take(pa.array(rows))
             if self._reads_wholes(variable) and len(rows):
                 old = [_whole(cell) for cell in old.to_pylist()]
-            old = column_of(old, kind)
+            old = column_of(old, kind, names[position])
             if len(rows) < len(is_written):
                 new, codes = self._new_cells(variable, x, filled, is_written)
                 at = np.empty(len(is_written), dtype=np.int64)
                 at[rows], at[is_written] = np.arange(len(rows)), len(rows) + codes
-                old = pa.concat_arrays([old, column_of(new, kind)]).take(pa.array(at))
+                old = pa.concat_arrays([old, column_of(new, kind, names[position])]).take(pa.array(at))
             columns[position] = old
-        return pa.RecordBatch.from_arrays(columns, names=data.schema.names)
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _missing(self, variable: int, column: Any, is_nan: "Array") -> "Array":
         """The mask of the cells of a column that are missing, among those without a number."""
@@ -194,6 +194,8 @@ _FITS_FILE_TYPE = frozenset(
     [
         (str, str),
         (int, float),
+        (bool, int),
+        (bool, float),
         (datetime.date, datetime.date),
         (datetime.date, datetime.datetime),
         (datetime.datetime, datetime.datetime),

@@ -10,7 +10,7 @@ Questions are plain values, which pickle; importing this module does not load to
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -148,20 +148,24 @@ class Beside(Answers):
             columns = self.columns(batch, x)
             if is_array:
                 return np.stack([np.asarray(column) for column in columns], axis=1)
-            return _beside(batch, kept, columns, self.computed.values(), all_names)
+            return _beside(batch, kept, columns, self.computed, all_names)
 
         is_number = not kept and len(self.computed) == 1  # an array of one number for each row
         stored = (*(types[position] for position in kept), *self.computed.values())
         return Written(all_names, () if is_number else None, stored, True, rows.delimiter, cells)
 
 
-def _beside(batch: Any, kept: Sequence[int], columns: Sequence[Any], types: Iterable[Any], names: Sequence[str]) -> Any:
-    """Columns of a batch and computed ones as a `pyarrow.RecordBatch`."""
+def _beside(
+    batch: Any, kept: Sequence[int], columns: Sequence[Any], types: Mapping[str, Any], names: Sequence[str]
+) -> Any:
+    """Columns of a batch and computed ones, whose types are by name, as a `pyarrow.RecordBatch`."""
     import pyarrow as pa
 
     from plica.data.write import arrow_type, column_of
 
-    computed = [column_of(column, arrow_type(kind)) for column, kind in zip(columns, types, strict=True)]
+    computed = [
+        column_of(column, arrow_type(kind), name) for column, (name, kind) in zip(columns, types.items(), strict=True)
+    ]
     return pa.RecordBatch.from_arrays([*(batch.data.column(position) for position in kept), *computed], list(names))
 
 
