@@ -2,7 +2,7 @@
 
 import { h } from "./dom";
 import { variableName, type Graph } from "./model";
-import type { Explored, Row, Tensor } from "./record";
+import type { Entry, Explored, Row, Tensor } from "./record";
 
 export interface Actions {
   select: (node: number) => void;
@@ -29,7 +29,7 @@ export function nodePanel(graph: Graph, node: number, row: Row | null, actions: 
     ]),
     section("Scope", scopeOf(graph, node, row)),
   );
-  if (row && !graph.isFolded && graph.number === 0) panel.append(section("This row", rowPart(row, node)));
+  if (row && !graph.isFolded && graph.number === 0) panel.append(section("This row", rowPart(row, node, record.rows_note)));
   const parameters = stage.parameters?.[node] ?? [];
   if (parameters.length) panel.append(section("Parameters", ...parameters.map((parameter) => parameterPart(record, parameter))));
   const groups = graph.groups(node);
@@ -102,7 +102,7 @@ function cell(row: Row, variable: number): string {
   const isGiven = row.x[variable] !== null;
   const value = row.x[variable] ?? row.completed?.[variable] ?? null;
   if (value === null) return "missing";
-  return `${row.cells?.[variable] ?? number(value)}${isGiven ? "" : " (most probable)"}`;
+  return `${row.cells?.[variable] ?? valueText(value)}${isGiven ? "" : " (most probable)"}`;
 }
 
 /** The image with the pixels of a scope lit; with a row, its values, where those that were missing are filled in. */
@@ -113,32 +113,32 @@ function pixels(record: Explored, variables: number[], row: Row | null): HTMLCan
   canvas.style.aspectRatio = `${width} / ${height}`;
   const context = canvas.getContext("2d")!;
   const values = row ? Array.from({ length: height * width }, (_, v) => row.x[v] ?? row.completed?.[v] ?? null) : null;
-  const largest = Math.max(...(values?.map((value) => value ?? 0) ?? [1]), 1e-9);
+  const [low, high] = rangeOf([0, ...(values ?? [])]);
   const lit = new Set(variables.map((variable) => variable % (height * width)));
   const [on, off] = ["lit", "unlit"].map((name) => getComputedStyle(document.querySelector(".plica-explorer")!).getPropertyValue(`--${name}`).trim());
   for (let v = 0; v < height * width; v++) {
     context.globalAlpha = 1;
     context.fillStyle = lit.has(v) ? on : off;
-    if (values && values[v] !== null) context.globalAlpha = 0.12 + 0.88 * Math.max(0, values[v]! / largest);
+    const value = values?.[v] ?? null;
+    if (typeof value === "number") context.globalAlpha = 0.12 + (0.88 * (value - low)) / (high - low || 1);
     context.fillRect(v % width, Math.floor(v / width), 1, 1);
   }
   return canvas;
 }
 
-function rowPart(row: Row, node: number): HTMLElement {
+function rowPart(row: Row, node: number, why = ""): HTMLElement {
   const values = row.values[node];
   if (!values) return h("p", {}, "No output depends on this layer.");
   const reached = row.units?.[node] ?? -1;
-  const finite = values.filter((value): value is number => value !== null);
-  const [low, high] = [Math.min(...finite), Math.max(...finite)];
+  const [low, high] = rangeOf(values);
   const list = h("ol", { class: "units", start: "0", tabindex: "0", "aria-label": "values of the units" });
   values.forEach((value, unit) => {
-    const share = value === null ? 0 : high > low ? 0.06 + (0.94 * (value - low)) / (high - low) : 1;
+    const share = typeof value !== "number" ? 0 : high > low ? 0.06 + (0.94 * (value - low)) / (high - low) : 1;
     list.append(
-      h("li", unit === reached ? { class: "reached" } : {}, h("span", { class: "bar", style: `--share:${share.toFixed(3)}` }), h("span", {}, value === null ? "−∞" : number(value))),
+      h("li", unit === reached ? { class: "reached" } : {}, h("span", { class: "bar", style: `--share:${share.toFixed(3)}` }), h("span", {}, valueText(value))),
     );
   });
-  const states = !row.units ? "" : reached < 0 ? "The most probable states do not reach this layer." : `The most probable states reach it at unit ${reached}.`;
+  const states = !row.units ? (row.note ?? `No most probable states: ${why}`) : reached < 0 ? "The most probable states do not reach this layer." : `The most probable states reach it at unit ${reached}.`;
   return h("div", {}, h("p", {}, "The value of each unit on the way up. ", states), list);
 }
 
@@ -148,7 +148,7 @@ function parameterPart(record: Explored, [name, text, tensors]: [string, number,
     const tensor = record.tensors![index];
     part.append(
       h("p", {}, h("code", {}, tensor.key), ` ${tensor.shape.join(" × ")}${tensor.learnable ? "" : ", fixed"}`),
-      ...(tensor.counts ? [histogram(tensor), h("p", { class: "quiet" }, `mean ${number(tensor.mean!)}, deviation ${number(tensor.deviation!)}`)] : []),
+      ...(tensor.counts ? [histogram(tensor), h("p", { class: "quiet" }, `${tensor.sizes ? "of the sizes: " : ""}mean ${number(tensor.mean!)}, standard deviation ${number(tensor.deviation!)}`)] : []),
     );
   }
   return part;
@@ -161,7 +161,7 @@ function histogram(tensor: Tensor): HTMLElement {
   const bars = tensor.counts!.map((count, i) =>
     h("span", { style: `height:${((100 * count) / most).toFixed(1)}%`, title: `${count} from ${number(low + i * width)} to ${number(low + (i + 1) * width)}` }),
   );
-  const label = `histogram of ${tensor.key}, from ${number(low)} to ${number(high)}`;
+  const label = `histogram of ${tensor.sizes ? "the sizes of " : ""}${tensor.key}, from ${number(low)} to ${number(high)}`;
   return h("div", { class: "histogram" }, h("div", { class: "bars", role: "img", "aria-label": label }, ...bars), h("div", { class: "ends" }, h("span", {}, number(low)), h("span", {}, number(high))));
 }
 
@@ -239,8 +239,22 @@ function code(lines: string[]): HTMLElement {
   return h("pre", { tabindex: "0" }, lines.join("\n"));
 }
 
+/** The least and the largest number. */
+function rangeOf(values: readonly Entry[]): [number, number] {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) if (typeof value === "number") [low, high] = [Math.min(low, value), Math.max(high, value)];
+  return [low, high];
+}
+
+const NAMES: Record<string, string> = { inf: "∞", "-inf": "−∞", nan: "not a number" };
+
+function valueText(value: Entry): string {
+  if (value === null) return "−∞";
+  return typeof value === "number" ? number(value) : (NAMES[value] ?? value);
+}
+
 export function number(value: number): string {
-  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
+  if (Number.isInteger(value)) return String(value);
   return String(Number(value.toPrecision(5)));
 }
 

@@ -10,13 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import plica
 from plica.explore import explore
+from plica.symbolic.layers import GaussianLayer, SumLayer
+from plica.symbolic.parameters import ConstantParameter
 from plica.templates.data_modalities import image_data
 from tests.explore.test_record import image, program
+from tests.harness.circuits import chain, coin
 
 pytestmark = pytest.mark.browser
 READY = "html[data-laid-out]"
@@ -245,6 +249,29 @@ def test_large_circuits_are_laid_out_in_blocks(opened, tmp_path: Path) -> None:
     tab.keyboard.press("0")
     tab.fill("input[type=search]", "kind:categorical")
     assert tab.inner_text(".count") == "784 of 4,163 layers"
+
+
+@pytest.mark.parametrize("layers", [100, 5000])
+def test_long_chains_stand_in_columns(opened, tmp_path: Path, layers: int) -> None:
+    circuit = chain(coin([0], 1), *(SumLayer(1, 1) for _ in range(layers)))
+    explore(circuit, tmp_path / "chain.html")
+    tab = opened(tmp_path / "chain.html")
+    left, top, right, bottom = tab.evaluate("plicaExplorerState.layout.box")
+    assert 0.5 < (right - left) / (bottom - top) < 4
+    click_layer(tab, layers)
+    assert heading(tab) == f"Sum {layers}"
+
+
+def test_numbers_that_are_not_finite_are_told_apart(opened, tmp_path: Path) -> None:
+    weight = ConstantParameter(1, 1, value=np.asarray([[np.nan]]))
+    circuit = plica.compile(chain(GaussianLayer([0], 1), SumLayer(1, 1, weight=weight)))
+    explore(circuit, tmp_path / "page.html", rows=[[np.inf], [12345678.0]])
+    tab = opened(tmp_path / "page.html", "#stage=described&layer=1&row=0")
+    assert tab.inner_text(".units li") == "not a number"
+    assert tab.inner_text(".chip") == "x0 \N{INFINITY}"
+    assert "No most probable states: " in tab.inner_text(".panel")
+    tab.select_option("select", "1")
+    assert tab.inner_text(".chip") == "x0 12345678"
 
 
 def test_programs_show_equations_and_nested_bodies(opened, tmp_path: Path) -> None:
