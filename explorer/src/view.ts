@@ -2,6 +2,7 @@
 
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomBehavior, type ZoomTransform } from "d3-zoom";
+import { clipped } from "./dom";
 import { NAMED, type Block, type Layout } from "./layout";
 import type { Graph } from "./model";
 import type { Role } from "./record";
@@ -86,11 +87,13 @@ export class View {
   clear(): void {
     this.graph = this.layout = null;
     this.waiting.hidden = false;
+    this.waiting.textContent = "Laying out …";
     this.redraw();
   }
 
   show(graph: Graph, layout: Layout): void {
-    this.waiting.hidden = true;
+    this.waiting.hidden = graph.size > 0;
+    this.waiting.textContent = "Nothing is computed: the results are arguments or constants.";
     this.graph = graph;
     this.layout = layout;
     this.edges = this.blockPaths = null;
@@ -173,7 +176,7 @@ export class View {
     if (node >= 0 && this.graph && event && !this.grabbed) {
       const frame = this.canvas.getBoundingClientRect();
       this.tip.textContent = `${this.graph.name(node)}, ${this.graph.note(node)}`;
-      this.tip.style.transform = `translate(${Math.min(event.clientX - frame.left + 12, this.width - 170)}px, ${event.clientY - frame.top + 14}px)`;
+      this.tip.style.transform = `translate(${Math.min(event.clientX - frame.left + 12, this.width - 170)}px, ${Math.min(event.clientY - frame.top + 14, this.height - 32)}px)`;
     }
     this.tip.hidden = node < 0 || this.grabbed;
     if (node !== this.hovered) {
@@ -339,7 +342,7 @@ export class View {
         context.fillText(clipped(graph!.name(node), 16), left + height, top + height * 0.34, width - height - 6);
         context.fillStyle = colours.muted;
         context.font = "12px system-ui, sans-serif";
-        context.fillText(clipped(graph!.note(node), 19), left + height, top + height * 0.7, width - height - 6);
+        context.fillText(clipped(graph!.note(node), 22), left + height, top + height * 0.7, width - height - 6);
       }
     } else {
       this.tile(node, left, top, height, pixels, colour);
@@ -439,10 +442,6 @@ function pathsOf(blocks: readonly Block[]): { frames: Path2D; edges: Map<number,
     }
   }
   return { frames, edges };
-}
-
-function clipped(text: string, letters: number): string {
-  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
 }
 
 function readColours(element: HTMLElement): Colours {

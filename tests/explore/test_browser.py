@@ -16,7 +16,8 @@ import torch
 
 import plica
 from plica.explore import explore
-from plica.symbolic.layers import GaussianLayer, SumLayer
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import ConstantParameter
 from plica.templates.data_modalities import image_data
 from tests.explore.test_record import image, program
@@ -149,6 +150,74 @@ def test_layers_are_searched_by_kind_variable_and_name(opened, path: Path, text:
     tab = opened(path)
     tab.fill("input[type=search]", text)
     assert tab.inner_text(".count").startswith(count)
+
+
+NAMES = (
+    "hours per week",
+    "ratio:x",
+    "</script><script>window.ran = 1</script>",
+    "<img src=x onerror='window.ran = 1'>",
+    "",
+)
+NAMES += ("a\n\u202eb\u2028", "\ud800", "__proto__", "x" * 10_000)
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    leaves = [coin([variable], 2) for variable in range(len(NAMES))]
+    product = HadamardLayer(2, len(leaves))
+    circuit = Circuit([*leaves, product], {product: leaves}, [product])
+    file = tmp_path_factory.mktemp("pages") / "names.html"
+    rows = [[0.0] * len(NAMES), [0.0] * len(NAMES)]
+    explore(
+        plica.compile(circuit),
+        file,
+        title=NAMES[2] + NAMES[-1],
+        names=NAMES,
+        rows=rows,
+        texts=lambda x: [NAMES] * len(x),
+    )
+    return file
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_are_no_code_and_do_not_overflow(opened, named: Path, width: int) -> None:
+    tab = opened(named, f"#stage=described&layer={len(NAMES)}&row=0", width, bypass_csp=True)
+    assert heading(tab) == f"Hadamard {len(NAMES)}"
+    assert tab.evaluate("window.ran") is None
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    chips = tab.evaluate("[...document.querySelectorAll('.chip')].map((chip) => chip.textContent)")
+    assert chips[2:5] == [f"{NAMES[2]} {NAMES[2]}", f"{NAMES[3]} {NAMES[3]}", 'x4 ""']
+    assert max(map(len, chips)) < 200
+    assert serious(tab) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("hours per week", 2), ("var:Hours per week", 2), ("hours", 2), ("ratio:x", 2), ("var:hours", 0), ("var:x4", 2)],
+)
+def test_variables_are_found_by_their_whole_names(opened, named: Path, text: str, count: int) -> None:
+    tab = opened(named)
+    tab.fill("input[type=search]", text)
+    assert tab.inner_text(".count") == f"{count} of {len(NAMES) + 1} layers"
+
+
+@pytest.mark.parametrize(
+    "address", ["layer=-5", "layer=", "layer=999", "row=-1&layer=x", "stage=none&row=9", "%E0%A4%A", "layer=1e0"]
+)
+def test_an_address_of_nothing_shows_the_whole_circuit(opened, path: Path, address: str) -> None:
+    tab = opened(path, f"#{address}")
+    assert heading(tab) == "The whole circuit"
+    assert tab.input_value("select") == "-1"
+
+
+def test_what_is_cut_is_shown_on_demand(opened, tmp_path: Path) -> None:
+    leaves = [coin([variable], 2) for variable in range(100)]
+    product = HadamardLayer(2, 100)
+    explore(Circuit([*leaves, product], {product: leaves}, [product]), tmp_path / "page.html")
+    tab = opened(tmp_path / "page.html", "#stage=described&layer=100")
+    tab.click(".chips >> text=and 76 more")
+    assert len(tab.query_selector_all(".chip")) == 100
 
 
 def test_wheel_keys_and_buttons_zoom(opened, path: Path) -> None:
