@@ -229,6 +229,14 @@ def test_rows_that_the_circuit_refuses_are_refused() -> None:
         explore_record(circuit, rows=[[1.0, np.nan]])
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_may_be_tensors_with_gradients_and_arrays_that_are_read_only() -> None:
+    circuit = plica.compile(image(2))
+    rows = np.broadcast_to(np.zeros(4), (2, 4))
+    expected = explore_record(circuit, rows=rows)["rows"]
+    assert explore_record(circuit, rows=torch.zeros(2, 4, requires_grad=True))["rows"] == expected
+
+
 def test_rows_without_states_say_why() -> None:
     x, y = (CategoricalLayer([0], 2, num_categories=3) for _ in range(2))
     product, total = HadamardLayer(2), SumLayer(2, 1)
@@ -276,8 +284,29 @@ def test_each_branch_has_a_name_of_its_own() -> None:
         (plica.compile(image(2)), {"rows": [[0.0, 5.0, 0.0, 0.0]]}, "row 0, column 1: 5.0"),
         (image(2), {"names": ["a"]}, "4 variables, found 1"),
         (image(2), {"image_shape": (1, 3, 3)}, "9 entries"),
+        (image(2), {"image_shape": (2, 2)}, r"channels, height, width\), found \(2, 2\)"),
+        (image(2), {"image_shape": 4}, "channels, height, width"),
+        (image(2), {"image_shape": (1, -2, -2)}, "channels, height, width"),
+        (image(2), {"names": "abcd"}, "a list of names"),
+        (plica.compile(image(2)), {"rows": [["1,5"] * 4]}, "array of numbers"),
+        (plica.compile(image(2)), {"rows": [[1.0, 2.0], [3.0]]}, "array of numbers"),
+        (type(plica.compile(image(2))), {}, "expected a circuit"),
     ],
-    ids=["number", "not compiled", "width", "no category", "names", "image"],
+    ids=[
+        "number",
+        "not compiled",
+        "width",
+        "no category",
+        "names",
+        "image",
+        "two sizes",
+        "one size",
+        "negative sizes",
+        "one name",
+        "text",
+        "ragged",
+        "class",
+    ],
 )
 def test_wrong_arguments_are_refused(subject: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises((DTypeError, InputError), match=message):

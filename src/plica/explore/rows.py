@@ -94,14 +94,14 @@ def _check(circuit: TorchCircuit, x: Array) -> None:
     if circuit.leaves.is_sharded:
         raise UnsupportedError("explore: the circuit is divided among processes; save it, and show rows in the file")
     with torch.no_grad():
-        circuit(torch.from_numpy(x).to(circuit.leaves.device))
+        circuit(torch.tensor(x).to(circuit.leaves.device))
 
 
 def _logarithms(circuit: TorchCircuit, x: Array) -> Array:
     """The logarithms `(B,)` of the most probable explanations; raises where the query refuses the circuit or a row."""
     import torch
 
-    _, logarithms = mpe(circuit, torch.from_numpy(x).to(circuit.leaves.device))
+    _, logarithms = mpe(circuit, torch.tensor(x).to(circuit.leaves.device))
     return np.asarray(logarithms.detach().cpu().double().numpy())
 
 
