@@ -49,6 +49,10 @@ class Explorer {
     );
     this.view = new View(canvas, tip, waiting, (node) => this.select(node));
     stageOf.addEventListener("keydown", (event) => this.key(event));
+    root.addEventListener("keydown", (event) => {
+      const isField = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+      if (event.key === "Escape" && !isField) this.select(-1);
+    });
     this.search.addEventListener("input", () => {
       this.find();
       this.update();
@@ -170,7 +174,6 @@ class Explorer {
     if (event.key === "+" || event.key === "=") this.view.zoomBy(1.3);
     else if (event.key === "-") this.view.zoomBy(1 / 1.3);
     else if (event.key === "0") this.view.fit();
-    else if (event.key === "Escape") this.select(-1);
     else if (event.key === "Enter") this.list.focus(this.selected);
     else if (event.key in moves) this.view.moveBy(...moves[event.key]);
     else return;

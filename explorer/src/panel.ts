@@ -45,7 +45,7 @@ export function nodePanel(graph: Graph, node: number, row: Row | null, actions: 
     ]),
     section("Scope", scopeOf(graph, node, row)),
   );
-  if (row && !graph.isFolded && graph.number === 0) panel.append(section("This row", rowPart(row, node, record.rows_note)));
+  if (row && !graph.isFolded && graph.number === 0) panel.append(section("This row", rowPart(record, row, node)));
   const parameters = stage.parameters?.[node] ?? [];
   if (parameters.length) panel.append(section("Parameters", ...parameters.map((parameter) => parameterPart(record, parameter))));
   const groups = graph.groups(node);
@@ -187,7 +187,7 @@ function pixels(record: Explored, variables: number[], row: Row | null): HTMLCan
   return canvas;
 }
 
-function rowPart(row: Row, node: number, why = ""): HTMLElement {
+function rowPart(record: Explored, row: Row, node: number): HTMLElement {
   const values = row.values[node];
   if (!values) return h("p", {}, "No output depends on this layer.");
   const reached = row.units?.[node] ?? -1;
@@ -199,8 +199,8 @@ function rowPart(row: Row, node: number, why = ""): HTMLElement {
       h("li", unit === reached ? { class: "reached" } : {}, h("span", { class: "bar", style: `--share:${share.toFixed(3)}` }), h("span", {}, valueText(value))),
     );
   });
-  const states = !row.units ? (row.note ?? `No most probable states: ${why}`) : reached < 0 ? "The most probable states do not reach this layer." : `The most probable states reach it at unit ${reached}.`;
-  return h("div", {}, h("p", {}, "The value of each unit on the way up. ", states), list);
+  const states = !row.units ? (row.note ?? `No most probable states: ${record.rows_note ?? ""}`) : reached < 0 ? "The most probable states do not reach this layer." : `The most probable states reach it at unit ${reached}.`;
+  return h("div", {}, h("p", {}, `The ${record.logarithmic ? "logarithm of the value" : "value"} of each unit on the way up. `, states), list);
 }
 
 function parameterPart(record: Explored, [name, text, tensors]: [string, number, number[]]): HTMLElement {

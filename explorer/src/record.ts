@@ -66,6 +66,7 @@ export interface Explored {
   tensors?: Tensor[];
   groups?: Group[];
   seconds?: Record<string, number>;
+  logarithmic?: boolean;
   variables?: { count: number; names?: string[]; image?: [number, number, number] };
   rows?: Row[];
   rows_note?: string;

@@ -79,7 +79,7 @@ export class View {
       this.tiles.clear();
       this.redraw();
     };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
+    matchMedia("screen and (prefers-color-scheme: dark)").addEventListener("change", restyle);
     this.resize();
   }
 

@@ -126,6 +126,8 @@ def test_tab_and_enter_reach_every_layer(opened, tmp_path: Path) -> None:
         tab.keyboard.press("Enter")
         names.append(heading(tab))
     assert len(names) == 62
+    tab.keyboard.press("Escape")
+    assert heading(tab) == "The whole circuit"
     assert names == tab.evaluate("Array.from({length: 62}, (_, node) => plicaExplorerState.graph.name(node))")
 
 
@@ -244,6 +246,7 @@ def test_a_row_flows_up_and_down(opened, path: Path, compiled) -> None:
     record = json.loads(tab.text_content("script.record"))
     (value,) = record["rows"][1]["values"][253]
     assert tab.inner_text(".units li") == f"{float(f'{value:.5g}')}"
+    assert "logarithm of the value" in tab.inner_text(".panel")
     assert "reach it at unit 0" in tab.inner_text(".panel")
     x = torch.tensor([[float("nan") if v is None else v for v in record["rows"][1]["x"]]])
     assert value == pytest.approx(compiled(x).item(), rel=1e-4)
@@ -372,10 +375,13 @@ def test_the_report_shows_it(opened, compiled, tmp_path: Path) -> None:
     from plica.explore.page import fragment
 
     report = Page("A run")
+    report.table(("a" * 200, "column"), [("one", "two " * 200), ("x" * 500, "three")])
+    report.text_block("a line of text " * 100)
     report.part(fragment(explore_record(compiled), theme="light"))
     file = tmp_path / "report.html"
     file.write_text(report.text(), encoding="utf-8")
-    tab = opened(file, width=390)
+    tab = opened(file, width=390, bypass_csp=True)
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    assert serious(tab) == []
     click_layer(tab, 253)
     assert heading(tab) == "Sum 253"

@@ -19,6 +19,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; font-size: 14px; }
 td, th { padding: 2px 14px 2px 0; text-align: left; vertical-align: top; }
 th { color: #6b7480; font-weight: 500; border-bottom: 1px solid #d5dae0; }
+td { max-width: 26rem; overflow-wrap: anywhere; } .table { overflow-x: auto; }
 td.bar { width: 14rem; } td.bar div { background: #2f6f9f; height: 10px; margin-top: 6px; }
 pre { background: #f5f6f8; padding: .8rem; overflow: auto; max-height: 30rem; font-size: 12.5px; }
 img { max-width: 100%; max-height: 46rem; }
@@ -53,11 +54,12 @@ class Page:
             if bars:
                 cells += f'<td class="bar"><div style="width:{100 * bars[index]:.1f}%"></div></td>'
             lines.append(f"<tr>{cells}</tr>")
-        self._parts.append(f"<table><tr>{head}</tr>{''.join(lines)}</table>")
+        table = f"<table><tr>{head}</tr>{''.join(lines)}</table>"
+        self._parts.append(f'<div class="table" tabindex="0" role="group" aria-label="table">{table}</div>')
 
     def text_block(self, text: str, summary: str | None = None) -> None:
         """Add preformatted lines; with a summary, they are collapsed behind it."""
-        block = f"<pre>{escape(text)}</pre>"
+        block = f'<pre tabindex="0">{escape(text)}</pre>'
         folded = f"<details><summary>{escape(summary or '')}</summary>{block}</details>"
         self._parts.append(block if summary is None else folded)
 

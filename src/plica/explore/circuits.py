@@ -72,6 +72,7 @@ def compiled_record(circuit: TorchCircuit, seconds: Mapping[str, float] | None =
     return {
         "text": circuit.explain(),
         **recorder.record([described, optimized, recorder.folded(folded)]),
+        "logarithmic": circuit.semiring.logarithmic,
         "groups": _groups(circuit, folded, code_parts(circuit.code), seconds or {}),
         **({"seconds": dict(seconds)} if seconds else {}),
     }
