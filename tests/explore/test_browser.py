@@ -370,6 +370,7 @@ def test_notebooks_show_it_without_elkjs(opened, compiled, tmp_path: Path) -> No
 
 
 def test_the_report_shows_it(opened, compiled, tmp_path: Path) -> None:
+    from plica.draw.curves import draw_curves
     from plica.draw.page import Page
     from plica.explore import explore_record
     from plica.explore.page import fragment
@@ -377,6 +378,8 @@ def test_the_report_shows_it(opened, compiled, tmp_path: Path) -> None:
     report = Page("A run")
     report.table(("a" * 200, "column"), [("one", "two " * 200), ("x" * 500, "three")])
     report.text_block("a line of text " * 100)
+    draw_curves({"train": [(0, 2.0), (1, 1.0)]}, tmp_path / "curves.svg")
+    report.drawing(tmp_path / "curves.svg")
     report.part(fragment(explore_record(compiled), theme="light"))
     file = tmp_path / "report.html"
     file.write_text(report.text(), encoding="utf-8")
