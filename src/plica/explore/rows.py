@@ -89,20 +89,18 @@ def row_records(
 
 def _check(circuit: TorchCircuit, x: Array) -> None:
     """Raise as the circuit does of rows; and where it is divided among processes, so that its tensors are not here."""
-    import torch
+    from plica.backend.torch.array_calls import call_with_array
 
     if circuit.leaves.is_sharded:
         raise UnsupportedError("explore: the circuit is divided among processes; save it, and show rows in the file")
-    with torch.no_grad():
-        circuit(torch.tensor(x).to(circuit.leaves.device))
+    call_with_array(circuit, circuit, x)
 
 
 def _logarithms(circuit: TorchCircuit, x: Array) -> Array:
     """The logarithms `(B,)` of the most probable explanations; raises where the query refuses the circuit or a row."""
-    import torch
+    from plica.backend.torch.array_calls import call_with_array
 
-    _, logarithms = mpe(circuit, torch.tensor(x).to(circuit.leaves.device))
-    return np.asarray(logarithms.detach().cpu().double().numpy())
+    return call_with_array(circuit, lambda rows: mpe(circuit, rows)[1], x)
 
 
 @dataclass(frozen=True, slots=True)
