@@ -1,4 +1,4 @@
-// Elements in one line each.
+// Elements in one line each, and texts that are cut.
 
 type Child = Node | string | null | undefined | false;
 
@@ -15,4 +15,10 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   }
   for (const child of children) if (child) element.append(child);
   return element;
+}
+
+/** A text of at most so many letters. */
+export function clipped(text: string, letters: number): string {
+  const all = text.length > 2 * letters ? text.slice(0, 2 * letters) : text;
+  return [...all].length > letters ? `${[...all].slice(0, letters - 1).join("")}…` : text;
 }

@@ -35,6 +35,7 @@ const SINGLE = 320; // up to so many nodes are laid out one by one
 const CARD: [number, number] = [168, 50];
 const TILE: [number, number] = [40, 40];
 const PITCH = 48;
+const LONG = 24; // rows of a narrow graph from which it is wrapped into columns
 const TITLE = 26; // above the nodes of a block
 
 const OPTIONS = {
@@ -47,11 +48,14 @@ const OPTIONS = {
   "elk.layered.spacing.nodeNodeBetweenLayers": "42",
   "elk.layered.spacing.edgeNodeBetweenLayers": "14",
 };
+const WRAPPED = { "elk.layered.wrapping.strategy": "MULTI_EDGE", "elk.aspectRatio": "1.3" };
 
+/** Lays out a graph by elkjs; in plain rows where there is none, or where it fails, as it does on very long chains. */
 export async function layOut(graph: Graph, elk: Elk | null): Promise<Layout> {
   const start = performance.now();
   const node = graph.size <= CARDS ? CARD : TILE;
-  const layout = graph.size > SINGLE ? await inBlocks(graph, node, elk) : await oneByOne(graph, node, elk);
+  const place = graph.size > SINGLE ? inBlocks : oneByOne;
+  const layout = await place(graph, node, elk).catch(() => place(graph, node, null));
   return { ...layout, milliseconds: performance.now() - start };
 }
 
@@ -75,7 +79,9 @@ async function oneByOne(graph: Graph, node: [number, number], elk: Elk | null): 
   );
   const children = Array.from({ length: graph.size }, (_, i) => ({ id: `${i}`, width, height })).reverse();
   const gap = graph.size <= NAMED ? "36" : OPTIONS["elk.spacing.nodeNode"];
-  const placed = await elk({ id: "root", layoutOptions: { ...OPTIONS, "elk.spacing.nodeNode": gap }, children, edges });
+  const depth = 1 + Math.max(0, ...graph.depth);
+  const layoutOptions = { ...OPTIONS, "elk.spacing.nodeNode": gap, ...(depth > LONG && graph.size < 4 * depth ? WRAPPED : {}) };
+  const placed = await elk({ id: "root", layoutOptions, children, edges });
   for (const child of placed.children ?? []) {
     x[Number(child.id)] = (child.x ?? 0) + width / 2;
     y[Number(child.id)] = (child.y ?? 0) + height / 2;
@@ -125,7 +131,8 @@ async function inBlocks(graph: Graph, node: [number, number], elk: Elk | null): 
     const reads = blocks[blockOf[i]].reads;
     for (const child of inputs) reads.set(blockOf[child], (reads.get(blockOf[child]) ?? 0) + 1);
   });
-  if (elk) await placeByElk(blocks, elk);
+  const isByElk = elk !== null && blocks.length <= SINGLE;
+  if (isByElk) await placeByElk(blocks, elk);
   else placeInRows(blocks, graph);
   const x = new Float64Array(graph.size);
   const y = new Float64Array(graph.size);
@@ -136,11 +143,12 @@ async function inBlocks(graph: Graph, node: [number, number], elk: Elk | null): 
       y[block.nodes[place]] = block.y + TITLE + (row + 0.5) * PITCH;
     });
   });
-  const right = Math.max(...blocks.map((block) => block.x + block.width));
-  const bottom = Math.max(...blocks.map((block) => block.y + block.height));
-  const left = Math.min(...blocks.map((block) => block.x));
-  const top = Math.min(...blocks.map((block) => block.y));
-  return { x, y, node, bends: new Map(), blocks, box: [left, top, right, bottom], engine: elk ? "elk" : "rows" };
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const block of blocks) {
+    [left, right] = [Math.min(left, block.x), Math.max(right, block.x + block.width)];
+    [top, bottom] = [Math.min(top, block.y), Math.max(bottom, block.y + block.height)];
+  }
+  return { x, y, node, bends: new Map(), blocks, box: [left, top, right, bottom], engine: isByElk ? "elk" : "rows" };
 }
 
 async function placeByElk(blocks: Block[], elk: Elk): Promise<void> {
@@ -152,21 +160,27 @@ async function placeByElk(blocks: Block[], elk: Elk): Promise<void> {
   for (const child of placed.children ?? []) Object.assign(blocks[Number(child.id)], { x: child.x ?? 0, y: child.y ?? 0 });
 }
 
+/** One row for each depth; rows that are many and narrow stand in columns, from left to right. */
 function placeInRows(blocks: Block[], graph: Graph): void {
-  const rows = new Map<number, Block[]>();
+  const rows: { blocks: Block[]; width: number; height: number }[] = [];
   for (const block of blocks) {
-    const depth = graph.depth[block.nodes[0]];
-    rows.set(depth, [...(rows.get(depth) ?? []), block]);
+    const row = (rows[graph.depth[block.nodes[0]]] ??= { blocks: [], width: -40, height: 0 });
+    row.blocks.push(block);
+    row.width += block.width + 40;
+    row.height = Math.max(row.height, block.height);
   }
-  let y = 0;
-  for (const depth of [...rows.keys()].sort((a, b) => a - b)) {
-    const row = rows.get(depth)!;
-    let x = -(row.reduce((sum, block) => sum + block.width + 40, 0) - 40) / 2;
-    for (const block of row) {
+  const widest = rows.reduce((most, row) => Math.max(most, row.width), 0) + 60;
+  const total = rows.reduce((sum, row) => sum + row.height + 70, 0);
+  const most = rows.length > LONG ? Math.max(Math.sqrt((total * widest) / 1.3), 2 * widest) : Infinity;
+  let [left, y] = [0, 0];
+  for (const row of rows) {
+    if (y > 0 && y + row.height > most) [left, y] = [left + widest, 0];
+    let x = left - row.width / 2;
+    for (const block of row.blocks) {
       Object.assign(block, { x, y });
       x += block.width + 40;
     }
-    y += Math.max(...row.map((block) => block.height)) + 70;
+    y += row.height + 70;
   }
 }
 

@@ -39,6 +39,12 @@ export class LayerList {
   select(node: number): void {
     this.lines.get(this.selected)?.removeAttribute("aria-current");
     this.selected = node;
+    const place = this.places.get(node);
+    const { scrollTop, clientHeight } = this.element;
+    if (place !== undefined && (place * HEIGHT < scrollTop || (place + 1) * HEIGHT > scrollTop + clientHeight)) {
+      this.element.scrollTop = Math.max(0, place * HEIGHT - clientHeight / 2);
+      this.render();
+    }
     this.lines.get(node)?.setAttribute("aria-current", "true");
   }
 

@@ -6,9 +6,11 @@ import { loadElk } from "./elk";
 import { LayerList } from "./list";
 import { layOut, type Layout } from "./layout";
 import { Graph, matcher } from "./model";
-import { nodePanel, wholePanel } from "./panel";
+import { meaningOf, nodePanel, wholePanel } from "./panel";
 import { VERSION, type Explored } from "./record";
 import { View } from "./view";
+
+const SEARCH = "a kind, variable, name or key of parameters; kind:sum, var:x3 and name:7.weight search in one of these";
 
 class Explorer {
   private readonly graphs: Graph[];
@@ -22,7 +24,7 @@ class Explorer {
   );
   private readonly count = h("p", { class: "count", role: "status" });
   private readonly panel = h("aside", { class: "panel", "aria-label": "what is selected", tabindex: "0" });
-  private readonly search = h("input", { type: "search", placeholder: "Search: sum, pixel or column, key", "aria-label": "search layers by kind, variable or name" });
+  private readonly search = h("input", { type: "search", placeholder: "Search", "aria-label": "search by kind, variable or name", title: SEARCH });
   private readonly rows = h("select", { "aria-label": "row of data" });
   private found: number[] = [];
   private stage = 0;
@@ -42,11 +44,15 @@ class Explorer {
     const waiting = h("p", { class: "waiting" }, "Laying out …");
     const stageOf = h("div", { class: "canvas", role: "application", tabindex: "0", "aria-label": "graph; plus and minus zoom, arrows move, 0 shows all, Enter opens the list of layers" }, canvas, waiting, tip, this.zoomButtons());
     root.append(
-      h("header", {}, h("h1", {}, record.title), this.stageButtons(), h("div", { class: "tools" }, this.rowChoice(), this.search)),
+      h("header", {}, h("h1", { title: record.title }, record.title), this.stageButtons(), h("div", { class: "tools" }, this.rowChoice(), this.search)),
       h("div", { class: "columns" }, h("nav", { "aria-label": "layers" }, this.count, this.list.element), stageOf, this.panel),
     );
     this.view = new View(canvas, tip, waiting, (node) => this.select(node));
     stageOf.addEventListener("keydown", (event) => this.key(event));
+    root.addEventListener("keydown", (event) => {
+      const isField = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+      if (event.key === "Escape" && !isField) this.select(-1);
+    });
     this.search.addEventListener("input", () => {
       this.find();
       this.update();
@@ -62,7 +68,7 @@ class Explorer {
 
   private stageButtons(): HTMLElement {
     this.record.stages.forEach((stage, number) => {
-      this.tabs.push(h("button", { type: "button", "aria-pressed": "false", click: () => this.show(number) }, stage.name));
+      this.tabs.push(h("button", { type: "button", "aria-pressed": "false", title: meaningOf(stage.name), click: () => this.show(number) }, stage.name));
     });
     return h("div", { class: "stages", role: "group", "aria-label": "stage" }, ...(this.tabs.length > 1 ? this.tabs : []));
   }
@@ -154,12 +160,12 @@ class Explorer {
   private read(): void {
     const state = new URLSearchParams(this.keepsAddress ? location.hash.slice(1) : "");
     const stage = Math.max(0, this.record.stages.findIndex(({ name }) => name === state.get("stage")));
-    const node = Number(state.get("layer") ?? "-1");
-    const row = Number(state.get("row") ?? "-1");
+    const place = (name: string) => (/^\d+$/.test(state.get(name) ?? "") ? Number(state.get(name)) : -1);
+    const [node, row] = [place("layer"), place("row")];
     this.row = this.record.rows?.[row] ? row : -1;
     this.rows.value = String(this.row);
     this.search.value = state.get("find") ?? "";
-    this.open(stage, Number.isInteger(node) && node < this.graphs[stage].size ? node : -1);
+    this.open(stage, node < this.graphs[stage].size ? node : -1);
   }
 
   private key(event: KeyboardEvent): void {
@@ -168,7 +174,6 @@ class Explorer {
     if (event.key === "+" || event.key === "=") this.view.zoomBy(1.3);
     else if (event.key === "-") this.view.zoomBy(1 / 1.3);
     else if (event.key === "0") this.view.fit();
-    else if (event.key === "Escape") this.select(-1);
     else if (event.key === "Enter") this.list.focus(this.selected);
     else if (event.key in moves) this.view.moveBy(...moves[event.key]);
     else return;

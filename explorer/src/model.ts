@@ -39,10 +39,10 @@ export class Graph {
     return sizes ? `${sizes[node]} × ${this.kind(node)}` : `${this.kind(node)} ${node}`;
   }
 
-  /** The second line of a card: its units, or what an equation defines. */
+  /** The second line of a card: its units, of a group after its number; or what an equation defines. */
   note(node: number): string {
     const { units, equation } = this.stage;
-    if (units) return `${units[node]} unit${units[node] === 1 ? "" : "s"}`;
+    if (units) return `${this.isFolded ? `group ${node}, ` : ""}${units[node]} unit${units[node] === 1 ? "" : "s"}`;
     return equation ? this.record.texts[equation[node]].split(" = ")[0] : "";
   }
 
@@ -97,19 +97,30 @@ function pairs(flat: readonly number[]): [number, number][] {
 }
 
 export function variableName(record: Explored, variable: number): string {
-  return record.variables?.names?.[variable] ?? `x${variable}`;
+  const name = record.variables?.names?.[variable];
+  return name?.trim() ? name : `x${variable}`;
+}
+
+const PREFIX = /^(kind|name|var|variable):(.*)$/s;
+
+/** The words of a search, each with what it is searched in; the name of a variable is one word. */
+function wordsOf(record: Explored, text: string): [string, string][] {
+  const whole = text.toLowerCase().trim();
+  const rest = /^var(iable)?:/.test(whole) ? whole.slice(whole.indexOf(":") + 1).trim() : whole;
+  if (rest && record.variables?.names?.some((name) => name.toLowerCase().trim() === rest)) return [["var", rest]];
+  const words = whole.split(/\s+/).filter(Boolean);
+  return words.map((word) => (PREFIX.exec(word)?.slice(1) as [string, string] | undefined) ?? ["", word]);
 }
 
 /** Whether a node matches every word of a search: its name, kind, variables or parameters. */
 export function matcher(graph: Graph, text: string): (node: number) => boolean {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length) return () => true;
   const { record, stage } = graph;
+  const words = wordsOf(record, text);
+  if (!words.length) return () => true;
   const inScope = new Map<string, boolean[]>();
   const scopesWith = (test: (variable: number) => boolean): boolean[] => (record.scopes ?? []).map((runs) => expand(runs).some(test));
   return (node) =>
-    words.every((word) => {
-      const [prefix, rest] = word.includes(":") ? [word.slice(0, word.indexOf(":")), word.slice(word.indexOf(":") + 1)] : ["", word];
+    words.every(([prefix, rest]) => {
       const kind = () => graph.kind(node).toLowerCase().includes(rest);
       const name = () => {
         if (graph.name(node).toLowerCase().includes(rest)) return true;
@@ -120,8 +131,13 @@ export function matcher(graph: Graph, text: string): (node: number) => boolean {
       };
       const variable = () => {
         if (!stage.scope) return false;
-        if (!inScope.has(rest)) inScope.set(rest, scopesWith((v) => variableName(record, v).toLowerCase() === rest));
-        return inScope.get(rest)![stage.scope[node]];
+        const isPart = prefix === "" && record.variables?.names !== undefined;
+        const isIt = (v: number) => {
+          const variable = variableName(record, v).toLowerCase().trim();
+          return isPart ? variable.includes(rest) : variable === rest;
+        };
+        if (!inScope.has(prefix + rest)) inScope.set(prefix + rest, scopesWith(isIt));
+        return inScope.get(prefix + rest)![stage.scope[node]];
       };
       if (prefix === "kind") return kind();
       if (prefix === "var" || prefix === "variable") return variable();

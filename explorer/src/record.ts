@@ -33,6 +33,7 @@ export interface Tensor {
   mean?: number;
   deviation?: number;
   counts?: number[];
+  sizes?: boolean;
 }
 
 export interface Group {
@@ -41,12 +42,16 @@ export interface Group {
   seconds: number | null;
 }
 
+/** A number; text for one that JSON lacks: "inf", "nan", or a complex one such as "1+0.5i". */
+export type Entry = number | string | null;
+
 export interface Row {
-  x: (number | null)[];
+  x: Entry[];
   cells?: string[];
-  values: ((number | null)[] | null)[];
+  values: (Entry[] | null)[];
   units?: number[];
-  completed?: (number | null)[];
+  completed?: Entry[];
+  note?: string;
 }
 
 export interface Explored {
@@ -61,6 +66,7 @@ export interface Explored {
   tensors?: Tensor[];
   groups?: Group[];
   seconds?: Record<string, number>;
+  logarithmic?: boolean;
   variables?: { count: number; names?: string[]; image?: [number, number, number] };
   rows?: Row[];
   rows_note?: string;

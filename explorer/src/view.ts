@@ -2,6 +2,7 @@
 
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomBehavior, type ZoomTransform } from "d3-zoom";
+import { clipped } from "./dom";
 import { NAMED, type Block, type Layout } from "./layout";
 import type { Graph } from "./model";
 import type { Role } from "./record";
@@ -30,6 +31,7 @@ interface Colours {
 const GLYPHS: Record<Role, string> = { input: "•", sum: "+", product: "×", fused: "⊕", equation: "=" };
 const DOTS = 9; // pixels of a node below which it is a plain square
 const PIXELS = 22; // and from which it shows its pixels or its sign
+const FINE_BLOCKS = 600; // the most blocks that have round corners and curves between them
 const FINE_EDGES = 1500; // the most edges that are drawn one by one in blocks
 
 export class View {
@@ -41,6 +43,7 @@ export class View {
   private marks: Marks = { selected: -1, lit: new Set(), found: null, units: null };
   private hovered = -1;
   private edges: Path2D | null = null;
+  private blockPaths: ReturnType<typeof pathsOf> | null = null;
   private frame = 0;
   private tiles = new Map<number, HTMLCanvasElement>();
   private colours: Colours;
@@ -76,7 +79,7 @@ export class View {
       this.tiles.clear();
       this.redraw();
     };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
+    matchMedia("screen and (prefers-color-scheme: dark)").addEventListener("change", restyle);
     this.resize();
   }
 
@@ -84,14 +87,16 @@ export class View {
   clear(): void {
     this.graph = this.layout = null;
     this.waiting.hidden = false;
+    this.waiting.textContent = "Laying out …";
     this.redraw();
   }
 
   show(graph: Graph, layout: Layout): void {
-    this.waiting.hidden = true;
+    this.waiting.hidden = graph.size > 0;
+    this.waiting.textContent = "Nothing is computed: the results are arguments or constants.";
     this.graph = graph;
     this.layout = layout;
-    this.edges = null;
+    this.edges = this.blockPaths = null;
     this.hovered = -1;
     this.fit();
   }
@@ -106,6 +111,7 @@ export class View {
     if (!this.layout) return;
     const [left, top, right, bottom] = this.layout.box;
     const scale = Math.min((this.width - 32) / (right - left), (this.height - 32) / (bottom - top), 1.4);
+    this.zooming.scaleExtent([Math.min(0.005, scale / 2), 6]);
     this.set(zoomIdentity.translate(this.width / 2, this.height / 2).scale(scale).translate(-(left + right) / 2, -(top + bottom) / 2));
   }
 
@@ -170,7 +176,7 @@ export class View {
     if (node >= 0 && this.graph && event && !this.grabbed) {
       const frame = this.canvas.getBoundingClientRect();
       this.tip.textContent = `${this.graph.name(node)}, ${this.graph.note(node)}`;
-      this.tip.style.transform = `translate(${Math.min(event.clientX - frame.left + 12, this.width - 170)}px, ${event.clientY - frame.top + 14}px)`;
+      this.tip.style.transform = `translate(${Math.min(event.clientX - frame.left + 12, this.width - 170)}px, ${Math.min(event.clientY - frame.top + 14, this.height - 32)}px)`;
     }
     this.tip.hidden = node < 0 || this.grabbed;
     if (node !== this.hovered) {
@@ -220,28 +226,19 @@ export class View {
 
   private drawBlocks(blocks: Block[], k: number): void {
     const { context, colours, graph } = this;
+    this.blockPaths ??= pathsOf(blocks);
     context.strokeStyle = colours.line;
-    for (const block of blocks)
-      for (const [number, count] of block.reads) {
-        const child = blocks[number];
-        if (child === block) continue;
-        const from: [number, number] = [block.x + block.width / 2, block.y + block.height];
-        const to: [number, number] = [child.x + child.width / 2, child.y];
-        context.globalAlpha = 0.55;
-        context.lineWidth = Math.max(1.2 / k, 2 + 3 * Math.log2(count));
-        context.beginPath();
-        curve(context, from, to);
-        context.stroke();
-      }
+    context.globalAlpha = 0.55;
+    for (const [count, path] of this.blockPaths.edges) {
+      context.lineWidth = Math.max(1.2 / k, 2 + 3 * Math.log2(count));
+      context.stroke(path);
+    }
     context.globalAlpha = 1;
+    context.fillStyle = colours.panel;
+    context.lineWidth = 1 / k;
+    context.fill(this.blockPaths.frames);
+    context.stroke(this.blockPaths.frames);
     for (const block of blocks) {
-      context.fillStyle = colours.panel;
-      context.strokeStyle = colours.line;
-      context.lineWidth = 1 / k;
-      context.beginPath();
-      context.roundRect(block.x, block.y, block.width, block.height, 8);
-      context.fill();
-      context.stroke();
       const size = Math.min(Math.max(15, 11 / k), block.width / 9, 46);
       if (size * k < 6) continue;
       context.fillStyle = colours.muted;
@@ -345,7 +342,7 @@ export class View {
         context.fillText(clipped(graph!.name(node), 16), left + height, top + height * 0.34, width - height - 6);
         context.fillStyle = colours.muted;
         context.font = "12px system-ui, sans-serif";
-        context.fillText(clipped(graph!.note(node), 19), left + height, top + height * 0.7, width - height - 6);
+        context.fillText(clipped(graph!.note(node), 22), left + height, top + height * 0.7, width - height - 6);
       }
     } else {
       this.tile(node, left, top, height, pixels, colour);
@@ -417,14 +414,34 @@ export class View {
   }
 }
 
-function curve(path: Path2D | CanvasRenderingContext2D, [x0, y0]: [number, number], [x1, y1]: [number, number]): void {
+function curve(path: Path2D, [x0, y0]: [number, number], [x1, y1]: [number, number]): void {
   const middle = (y0 + y1) / 2;
   path.moveTo(x0, y0);
   path.bezierCurveTo(x0, middle, x1, middle, x1, y1);
 }
 
-function clipped(text: string, letters: number): string {
-  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
+/** The frames of blocks, and the edges between them by the number of edges that each stands for. */
+function pathsOf(blocks: readonly Block[]): { frames: Path2D; edges: Map<number, Path2D> } {
+  const isFine = blocks.length <= FINE_BLOCKS;
+  const frames = new Path2D();
+  const edges = new Map<number, Path2D>();
+  for (const block of blocks) {
+    if (isFine) frames.roundRect(block.x, block.y, block.width, block.height, 8);
+    else frames.rect(block.x, block.y, block.width, block.height);
+    for (const [number, count] of block.reads) {
+      const child = blocks[number];
+      if (child === block) continue;
+      if (!edges.has(count)) edges.set(count, new Path2D());
+      const path = edges.get(count)!;
+      const [from, to]: [number, number][] = [[block.x + block.width / 2, block.y + block.height], [child.x + child.width / 2, child.y]];
+      if (isFine) curve(path, from, to);
+      else {
+        path.moveTo(...from);
+        path.lineTo(...to);
+      }
+    }
+  }
+  return { frames, edges };
 }
 
 function readColours(element: HTMLElement): Colours {

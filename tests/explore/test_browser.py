@@ -10,13 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import plica
 from plica.explore import explore
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
+from plica.symbolic.parameters import ConstantParameter
 from plica.templates.data_modalities import image_data
 from tests.explore.test_record import image, program
+from tests.harness.circuits import chain, coin
 
 pytestmark = pytest.mark.browser
 READY = "html[data-laid-out]"
@@ -121,6 +126,8 @@ def test_tab_and_enter_reach_every_layer(opened, tmp_path: Path) -> None:
         tab.keyboard.press("Enter")
         names.append(heading(tab))
     assert len(names) == 62
+    tab.keyboard.press("Escape")
+    assert heading(tab) == "The whole circuit"
     assert names == tab.evaluate("Array.from({length: 62}, (_, node) => plicaExplorerState.graph.name(node))")
 
 
@@ -147,6 +154,77 @@ def test_layers_are_searched_by_kind_variable_and_name(opened, path: Path, text:
     assert tab.inner_text(".count").startswith(count)
 
 
+NAMES: tuple[str, ...] = (
+    "hours per week",
+    "ratio:x",
+    "</script><script>window.ran = 1</script>",
+    "<img src=x onerror='window.ran = 1'>",
+    "",
+    "a\n\u202eb\u2028",
+    "\ud800",
+    "__proto__",
+    "x" * 10_000,
+)
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    leaves = [coin([variable], 2) for variable in range(len(NAMES))]
+    product = HadamardLayer(2, len(leaves))
+    circuit = Circuit([*leaves, product], {product: leaves}, [product])
+    file = tmp_path_factory.mktemp("pages") / "names.html"
+    rows = [[0.0] * len(NAMES), [0.0] * len(NAMES)]
+    explore(
+        plica.compile(circuit),
+        file,
+        title=NAMES[2] + NAMES[-1],
+        names=NAMES,
+        rows=rows,
+        texts=lambda x: [NAMES] * len(x),
+    )
+    return file
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_are_no_code_and_do_not_overflow(opened, named: Path, width: int) -> None:
+    tab = opened(named, f"#stage=described&layer={len(NAMES)}&row=0", width, bypass_csp=True)
+    assert heading(tab) == f"Hadamard {len(NAMES)}"
+    assert tab.evaluate("window.ran") is None
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    chips = tab.evaluate("[...document.querySelectorAll('.chip')].map((chip) => chip.textContent)")
+    assert chips[2:5] == [f"{NAMES[2]} {NAMES[2]}", f"{NAMES[3]} {NAMES[3]}", 'x4 ""']
+    assert max(map(len, chips)) < 200
+    assert serious(tab) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("hours per week", 2), ("var:Hours per week", 2), ("hours", 2), ("ratio:x", 2), ("var:hours", 0), ("var:x4", 2)],
+)
+def test_variables_are_found_by_their_whole_names(opened, named: Path, text: str, count: int) -> None:
+    tab = opened(named)
+    tab.fill("input[type=search]", text)
+    assert tab.inner_text(".count") == f"{count} of {len(NAMES) + 1} layers"
+
+
+@pytest.mark.parametrize(
+    "address", ["layer=-5", "layer=", "layer=999", "row=-1&layer=x", "stage=none&row=9", "%E0%A4%A", "layer=1e0"]
+)
+def test_an_address_of_nothing_shows_the_whole_circuit(opened, path: Path, address: str) -> None:
+    tab = opened(path, f"#{address}")
+    assert heading(tab) == "The whole circuit"
+    assert tab.input_value("select") == "-1"
+
+
+def test_what_is_cut_is_shown_on_demand(opened, tmp_path: Path) -> None:
+    leaves = [coin([variable], 2) for variable in range(100)]
+    product = HadamardLayer(2, 100)
+    explore(Circuit([*leaves, product], {product: leaves}, [product]), tmp_path / "page.html")
+    tab = opened(tmp_path / "page.html", "#stage=described&layer=100")
+    tab.click(".chips >> text=and 76 more")
+    assert len(tab.query_selector_all(".chip")) == 100
+
+
 def test_wheel_keys_and_buttons_zoom(opened, path: Path) -> None:
     tab = opened(path)
     scale = "plicaExplorerState.view.transform.k"
@@ -168,6 +246,7 @@ def test_a_row_flows_up_and_down(opened, path: Path, compiled) -> None:
     record = json.loads(tab.text_content("script.record"))
     (value,) = record["rows"][1]["values"][253]
     assert tab.inner_text(".units li") == f"{float(f'{value:.5g}')}"
+    assert "logarithm of the value" in tab.inner_text(".panel")
     assert "reach it at unit 0" in tab.inner_text(".panel")
     x = torch.tensor([[float("nan") if v is None else v for v in record["rows"][1]["x"]]])
     assert value == pytest.approx(compiled(x).item(), rel=1e-4)
@@ -247,6 +326,29 @@ def test_large_circuits_are_laid_out_in_blocks(opened, tmp_path: Path) -> None:
     assert tab.inner_text(".count") == "784 of 4,163 layers"
 
 
+@pytest.mark.parametrize("layers", [100, 5000])
+def test_long_chains_stand_in_columns(opened, tmp_path: Path, layers: int) -> None:
+    circuit = chain(coin([0], 1), *(SumLayer(1, 1) for _ in range(layers)))
+    explore(circuit, tmp_path / "chain.html")
+    tab = opened(tmp_path / "chain.html")
+    left, top, right, bottom = tab.evaluate("plicaExplorerState.layout.box")
+    assert 0.5 < (right - left) / (bottom - top) < 4
+    click_layer(tab, layers)
+    assert heading(tab) == f"Sum {layers}"
+
+
+def test_numbers_that_are_not_finite_are_told_apart(opened, tmp_path: Path) -> None:
+    weight = ConstantParameter(1, 1, value=np.asarray([[np.nan]]))
+    circuit = plica.compile(chain(GaussianLayer([0], 1), SumLayer(1, 1, weight=weight)))
+    explore(circuit, tmp_path / "page.html", rows=[[np.inf], [12345678.0]])
+    tab = opened(tmp_path / "page.html", "#stage=described&layer=1&row=0")
+    assert tab.inner_text(".units li") == "not a number"
+    assert tab.inner_text(".chip") == "x0 \N{INFINITY}"
+    assert "No most probable states: " in tab.inner_text(".panel")
+    tab.select_option("select", "1")
+    assert tab.inner_text(".chip") == "x0 12345678"
+
+
 def test_programs_show_equations_and_nested_bodies(opened, tmp_path: Path) -> None:
     explore(program(), tmp_path / "program.html", title="a loop")
     tab = opened(tmp_path / "program.html")
@@ -268,15 +370,21 @@ def test_notebooks_show_it_without_elkjs(opened, compiled, tmp_path: Path) -> No
 
 
 def test_the_report_shows_it(opened, compiled, tmp_path: Path) -> None:
+    from plica.draw.curves import draw_curves
     from plica.draw.page import Page
     from plica.explore import explore_record
     from plica.explore.page import fragment
 
     report = Page("A run")
+    report.table(("a" * 200, "column"), [("one", "two " * 200), ("x" * 500, "three")])
+    report.text_block("a line of text " * 100)
+    draw_curves({"train": [(0, 2.0), (1, 1.0)]}, tmp_path / "curves.svg")
+    report.drawing(tmp_path / "curves.svg")
     report.part(fragment(explore_record(compiled), theme="light"))
     file = tmp_path / "report.html"
     file.write_text(report.text(), encoding="utf-8")
-    tab = opened(file, width=390)
+    tab = opened(file, width=390, bypass_csp=True)
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    assert serious(tab) == []
     click_layer(tab, 253)
     assert heading(tab) == "Sum 253"

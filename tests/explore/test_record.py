@@ -10,14 +10,16 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.backend.torch.profile import profile
-from plica.errors import DTypeError, InputError
+from plica.errors import DTypeError, InputError, StructuralPropertyError
 from plica.explore import explore_record, schema
+from plica.explore.tensors import summary
 from plica.queries import mpe
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.functional import multiply
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import ConstantParameter
 from plica.templates.data_modalities import image_data
+from tests.harness import complex_circuits
 from tests.harness.json_schema import problems
 
 
@@ -164,6 +166,77 @@ def test_impossible_rows_have_no_number() -> None:
     assert explore_record(circuit, rows=[[0.0], [1.0]])["rows"][1]["values"] == [[None]]
 
 
+def test_the_states_of_impossible_rows_are_refused() -> None:
+    leaf = CategoricalLayer([0], 1, num_categories=2, probs=ConstantParameter(1, 2, value=np.asarray([[1.0, 0.0]])))
+    circuit = plica.compile(Circuit([leaf], {}, [leaf]))
+    record = explore_record(circuit, rows=[[0.0], [1.0]], texts=lambda x: [["a"] for _ in x])
+    possible, impossible = record["rows"]
+    assert possible["units"] == [0]
+    assert "units" not in impossible
+    assert "completed" not in impossible
+    assert "probability 0" in impossible["note"]
+    assert problems(json.loads(json.dumps(record, allow_nan=False)), schema()) == []
+
+
+def test_numbers_that_are_not_finite_are_told_apart() -> None:
+    weight = ConstantParameter(1, 1, value=np.asarray([[np.nan]]))
+    leaf, total = GaussianLayer([0], 1), SumLayer(1, 1, weight=weight)
+    circuit = plica.compile(Circuit([leaf, total], {total: [leaf]}, [total]))
+    record = explore_record(circuit, rows=[[np.inf], [np.nan], [1234567.25]])
+    assert [row["x"] for row in record["rows"]] == [["inf"], [None], [1234567.25]]
+    assert [row["values"][0][0] for row in record["rows"]][:2] == [None, 0.0]
+    assert [row["values"][1] for row in record["rows"]] == [["nan"], ["nan"], ["nan"]]
+    assert problems(json.loads(json.dumps(record, allow_nan=False)), schema()) == []
+
+
+def test_values_of_complex_circuits_have_both_parts() -> None:
+    circuit, x = plica.compile(complex_circuits.circuit(), semiring="complex-lse-sum"), complex_circuits.data()
+    record = explore_record(circuit, rows=x.numpy())
+    output = record["stages"][0]["outputs"][0]
+    expected = circuit(x)[:, 0, 0].tolist()
+    values = [complex(str(row["values"][output][0]).replace("i", "j")) for row in record["rows"]]
+    assert any(value.imag for value in values)
+    assert values == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert any(tensor.get("sizes") for tensor in record["tensors"])
+    assert problems(json.loads(json.dumps(record, allow_nan=False)), schema()) == []
+
+
+def test_what_the_query_refuses_has_no_states() -> None:
+    weight = ConstantParameter(1, 2, value=np.asarray([[-0.5, 1.5]]))
+    leaf, total = CategoricalLayer([0], 2, num_categories=3), SumLayer(2, 1, weight=weight)
+    circuit = plica.compile(Circuit([leaf, total], {total: [leaf]}, [total]), semiring="sum-product")
+    record = explore_record(circuit, rows=[[1.0]])
+    assert "not negative" in record["rows_note"]
+    assert "units" not in record["rows"][0]
+
+
+@pytest.mark.parametrize("value", [1e308, float(np.finfo(np.float64).max), 5e-324])
+def test_tensors_of_any_size_have_a_histogram(value: float) -> None:
+    numbers = summary(np.asarray([-value, value]))
+    assert numbers is not None
+    assert numbers["counts"] == [1, *[0] * 14, 1]
+    assert numbers["range"] + [numbers["mean"], numbers["deviation"]] == pytest.approx(
+        [-value, value, 0.0, value], rel=1e-4
+    )
+
+
+def test_rows_that_the_circuit_refuses_are_refused() -> None:
+    leaves = [CategoricalLayer([variable], 1, num_categories=3) for variable in range(2)]
+    total = SumLayer(1, 1, arity=2)
+    circuit = plica.compile(Circuit([*leaves, total], {total: leaves}, [total]))
+    assert explore_record(circuit, rows=[[1.0, 2.0]])["rows"][0]["values"][2]
+    with pytest.raises(StructuralPropertyError, match="needs a smooth circuit"):
+        explore_record(circuit, rows=[[1.0, np.nan]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_may_be_tensors_with_gradients_and_arrays_that_are_read_only() -> None:
+    circuit = plica.compile(image(2))
+    rows = np.broadcast_to(np.zeros(4), (2, 4))
+    expected = explore_record(circuit, rows=rows)["rows"]
+    assert explore_record(circuit, rows=torch.zeros(2, 4, requires_grad=True))["rows"] == expected
+
+
 def test_rows_without_states_say_why() -> None:
     x, y = (CategoricalLayer([0], 2, num_categories=3) for _ in range(2))
     product, total = HadamardLayer(2), SumLayer(2, 1)
@@ -194,6 +267,14 @@ def test_programs_have_their_bodies_and_constants() -> None:
     assert len(kept) == 1
 
 
+def test_each_branch_has_a_name_of_its_own() -> None:
+    def chosen(x):
+        return plica.cond(x.sum() > 0, lambda a: a + 1.0, lambda a: a * 2.0, x)
+
+    names = [stage["name"] for stage in explore_record(plica.trace(chosen, plica.spec("n")))["stages"]]
+    assert len(set(names)) == 3
+
+
 @pytest.mark.parametrize(
     ("subject", "options", "message"),
     [
@@ -203,8 +284,29 @@ def test_programs_have_their_bodies_and_constants() -> None:
         (plica.compile(image(2)), {"rows": [[0.0, 5.0, 0.0, 0.0]]}, "row 0, column 1: 5.0"),
         (image(2), {"names": ["a"]}, "4 variables, found 1"),
         (image(2), {"image_shape": (1, 3, 3)}, "9 entries"),
+        (image(2), {"image_shape": (2, 2)}, r"channels, height, width\), found \(2, 2\)"),
+        (image(2), {"image_shape": 4}, "channels, height, width"),
+        (image(2), {"image_shape": (1, -2, -2)}, "channels, height, width"),
+        (image(2), {"names": "abcd"}, "a list of names"),
+        (plica.compile(image(2)), {"rows": [["1,5"] * 4]}, "array of numbers"),
+        (plica.compile(image(2)), {"rows": [[1.0, 2.0], [3.0]]}, "array of numbers"),
+        (type(plica.compile(image(2))), {}, "expected a circuit"),
     ],
-    ids=["number", "not compiled", "width", "no category", "names", "image"],
+    ids=[
+        "number",
+        "not compiled",
+        "width",
+        "no category",
+        "names",
+        "image",
+        "two sizes",
+        "one size",
+        "negative sizes",
+        "one name",
+        "text",
+        "ragged",
+        "class",
+    ],
 )
 def test_wrong_arguments_are_refused(subject: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises((DTypeError, InputError), match=message):

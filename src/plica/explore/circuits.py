@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from plica.explore.tables import Scopes, Texts
@@ -25,6 +26,8 @@ from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import TensorParameter
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from plica.backend.torch.circuits import TorchCircuit
 
 Array = NDArray[Any]
@@ -69,23 +72,28 @@ def compiled_record(circuit: TorchCircuit, seconds: Mapping[str, float] | None =
     return {
         "text": circuit.explain(),
         **recorder.record([described, optimized, recorder.folded(folded)]),
+        "logarithmic": circuit.semiring.logarithmic,
         "groups": _groups(circuit, folded, code_parts(circuit.code), seconds or {}),
         **({"seconds": dict(seconds)} if seconds else {}),
     }
 
 
 def tensors_of(circuit: TorchCircuit) -> dict[str, Array]:
-    """The parameter tensors of a compiled circuit, by the keys of its state dict; floats as float64.
+    """The parameter tensors of a compiled circuit, by the keys of its state dict.
 
-    None of a circuit that is divided among processes.
+    Floats are float64, complex numbers complex128. None of a circuit that is divided among processes.
     """
     if circuit.leaves.is_sharded:
         return {}
     keys = set(circuit.compiled.keys.values())
-    tensors = {name: tensor.detach().cpu() for name, tensor in circuit.state_dict().items() if name in keys}
-    return {
-        name: (tensor.double() if tensor.is_floating_point() else tensor).numpy() for name, tensor in tensors.items()
-    }
+    return {name: _wide(tensor.detach().cpu()) for name, tensor in circuit.state_dict().items() if name in keys}
+
+
+def _wide(tensor: Tensor) -> Array:
+    """The array of a tensor in the widest dtype of its kind; integers as they are."""
+    if tensor.is_complex():
+        return tensor.numpy().astype(np.complex128)
+    return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
 
 
 class _Recorder:

@@ -7,7 +7,7 @@
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from plica.explore.tables import Texts
@@ -32,9 +32,15 @@ def program_record(program: Program, kept: Mapping[str, str] | None = None) -> d
             bodies = list(nested(equation.params))
             stage["nested"].append(list(range(count, count + len(bodies))))
             count += len(bodies)
-            todo.extend((f"{name}, {number}: {equation.op.name}", body) for body in bodies)
+            todo.extend((f"{name}, {number}: {body_name}", body) for body_name, body in _named(equation, bodies))
         stages.append(stage)
     return {"subject": "program", "text": str(program), "texts": texts.values(), "stages": stages}
+
+
+def _named(equation: Equation, bodies: Sequence[Program]) -> Iterator[tuple[str, Program]]:
+    """The bodies of an equation under the name of its operation, with numbers where there are several."""
+    for number, body in enumerate(bodies):
+        yield f"{equation.op.name}{f' {number}' if len(bodies) > 1 else ''}", body
 
 
 def _stage(name: str, program: Program, texts: Texts, kept: Mapping[str, str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.arguments import found
+from plica.arguments import found, is_count, listed
 from plica.errors import DTypeError, InputError
 from plica.explore.circuits import circuit_record, compiled_record, tensors_of
 from plica.explore.programs import program_record
@@ -65,11 +65,16 @@ def explore_record(
         seconds: The time of each part of a compiled circuit, as `profile` gives it.
 
     Raises:
-        DTypeError: `subject` is nothing that a page shows.
+        DTypeError: `subject` is nothing that a page shows; rows are no numbers.
         InputError: Rows for something else than a compiled circuit; a row does not fit; names or an image of another
             number of variables.
     """
-    record = {"format": FORMAT, "version": VERSION, "title": title or _title(subject), **_content(subject, seconds)}
+    record = {
+        "format": FORMAT,
+        "version": VERSION,
+        "title": str(title or _title(subject)),
+        **_content(subject, seconds),
+    }
     if record["subject"] == "circuit":
         record["variables"] |= _variables(record["variables"]["count"], names, image_shape)
     if rows is not None:
@@ -94,7 +99,7 @@ def _content(subject: Any, seconds: Mapping[str, float] | None) -> dict[str, Any
 
 
 def _is_compiled(subject: Any) -> bool:
-    return hasattr(subject, "layer_map") and hasattr(subject, "state_dict")
+    return not isinstance(subject, type) and hasattr(subject, "layer_map") and hasattr(subject, "state_dict")
 
 
 def _title(subject: Any) -> str:
@@ -106,14 +111,22 @@ def _title(subject: Any) -> str:
 def _variables(count: int, names: Sequence[str] | None, image_shape: Sequence[int] | None) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if names is not None:
-        if len(names) < count:
-            raise InputError(f"explore: expected a name for each of {count} variables, found {len(names)} names")
-        known["names"] = list(map(str, names[:count]))
+        known_names = () if isinstance(names, str) else listed(names)
+        if not known_names and count:
+            raise DTypeError(f"explore: names must be a list of names, {found(names)}")
+        if len(known_names) < count:
+            raise InputError(f"explore: expected a name for each of {count} variables, found {len(known_names)} names")
+        known["names"] = list(map(str, known_names[:count]))
     if image_shape is not None:
-        channels, height, width = image_shape
+        sizes = tuple(map(int, listed(image_shape))) if all(map(is_count, listed(image_shape))) else ()
+        if len(sizes) != 3:
+            raise InputError(
+                f"explore: expected image_shape (channels, height, width), found {image_shape!r}; such as (1, 28, 28)"
+            )
+        channels, height, width = sizes
         if channels * height * width != count:
             raise InputError(
-                f"explore: image_shape {tuple(image_shape)} has {channels * height * width} entries, but the circuit "
+                f"explore: image_shape {sizes} has {channels * height * width} entries, but the circuit "
                 f"has {count} variables; leave image_shape out if rows are no images"
             )
         known["image"] = [channels, height, width]
@@ -123,7 +136,12 @@ def _variables(count: int, names: Sequence[str] | None, image_shape: Sequence[in
 def _rows(subject: TorchCircuit, rows: Any, texts: Texts | None) -> dict[str, Any]:
     if not _is_compiled(subject):
         raise InputError("explore: rows are shown in compiled circuits alone; pass plica.compile(circuit)")
-    x = np.asarray(rows, dtype=np.float64)
+    try:
+        x = np.asarray(rows.detach().cpu() if hasattr(rows, "detach") else rows, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            f"explore: rows must be an array of numbers, {found(rows)} ({error}); plica explore reads tables"
+        ) from error
     width = input_width(subject.symbolic)
     if x.ndim != 2 or x.shape[1] != width:
         raise InputError(f"explore: expected rows of shape (B, {width}), found {x.shape}")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import PlicaError
-from plica.explore.tensors import finite
+from plica.errors import PlicaError, UnsupportedError
+from plica.explore.tensors import data_entries, value_entries
 from plica.ir.dtypes import DType
 from plica.ir.interpret import interpret_program
 from plica.lower.data import InputData, column_domains, input_width
@@ -24,7 +24,7 @@ from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.choose import Choices
 from plica.lower.queries.filled import FilledRows
-from plica.lower.queries.mpe import MPE
+from plica.lower.queries.mpe import MPE, mpe
 from plica.lower.queries.top_down import Message, walk_down
 from plica.ops import OPS
 from plica.symbolic.semirings import Semiring
@@ -33,6 +33,9 @@ from plica.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
+
+_IMPOSSIBLE = "No states are most probable: every completion of this row has probability 0."
+_UNKNOWN = "No states are most probable: the value of this row is not finite."
 
 Array = NDArray[Any]
 Texts: TypeAlias = Callable[[Array], Sequence[Sequence[str]]]
@@ -48,33 +51,56 @@ def row_records(
         tensors: Its parameter tensors by key.
         x: `(B, D)`; NaN where a value is missing.
         texts: Gives rows of numbers, none of which is missing, as a table has them.
+
+    Raises:
+        PlicaError: As the circuit does of such rows; or a layer of it runs in torch alone.
     """
+    x = np.asarray(x, dtype=np.float64)
+    _check(circuit, x)
     described = circuit.compiled.folded.described
     folded = fold_circuit(described, rows=circuit.compiled.folded.rows)
     run = _Run(folded, {leaf: tensors[key] for leaf, key in circuit.compiled.keys.items() if key in tensors})
-    x = np.asarray(x, dtype=np.float64)
     values = run.values(circuit.semiring, x)
     records = [
         {
-            "x": finite(row),
-            "values": [None if layer is None else finite(layer[number]) for layer in values],
+            "x": data_entries(row),
+            "values": [None if layer is None else value_entries(layer[number]) for layer in values],
         }
         for number, row in enumerate(x)
     ]
     why = ""
     completed = np.where(np.isnan(x), [domain.inside for domain in column_domains(described)], x)
     try:
-        MPE.needs.check(folded.circuit, folded.row)
+        logarithms = _logarithms(circuit, x)
         units, completed = run.states(x)
         for number, record in enumerate(records):
+            if not np.isfinite(logarithms[number]):
+                record["note"] = _IMPOSSIBLE if logarithms[number] < 0 else _UNKNOWN
+                continue
             record["units"] = [-1 if layer is None else int(layer[number]) for layer in units]
-            record["completed"] = finite(completed[number])
+            record["completed"] = data_entries(completed[number])
     except PlicaError as error:
         why = str(error)
     if texts is not None:
         for record, cells in zip(records, texts(completed), strict=True):
             record["cells"] = cells
     return records, why
+
+
+def _check(circuit: TorchCircuit, x: Array) -> None:
+    """Raise as the circuit does of rows; and where it is divided among processes, so that its tensors are not here."""
+    from plica.backend.torch.array_calls import call_with_array
+
+    if circuit.leaves.is_sharded:
+        raise UnsupportedError("explore: the circuit is divided among processes; save it, and show rows in the file")
+    call_with_array(circuit, circuit, x)
+
+
+def _logarithms(circuit: TorchCircuit, x: Array) -> Array:
+    """The logarithms `(B,)` of the most probable explanations; raises where the query refuses the circuit or a row."""
+    from plica.backend.torch.array_calls import call_with_array
+
+    return call_with_array(circuit, lambda rows: mpe(circuit, rows)[1], x)
 
 
 @dataclass(frozen=True, slots=True)
