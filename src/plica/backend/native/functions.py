@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.faults import faults_of
-from plica.backend.native.loops.llvm import whole_text
+from plica.backend.native.loops.llvm import llvm_text
 from plica.backend.native.loops.nest import Nest
 from plica.backend.native.loops.shared_library import MACHINES, library
 from plica.extras import require
@@ -43,7 +43,7 @@ class Function:
         It is the nest's text for one machine, without the code of matrix products. Its errors follow, with their lines.
         """
         registers = MACHINES["x86-64"].registers
-        text = whole_text(self.nest, "", registers, lambda _dtype, _registers, _declared: "")
+        text = llvm_text(self.nest, "", registers, None, lambda _dtype, _registers, _declared: "").main
         return f"{text}\n{self.faults}"
 
 

@@ -11,7 +11,8 @@ from plica.backend.native.loops.call_lines import LOOP
 from plica.backend.native.loops.functions import Registers
 from plica.backend.native.loops.llvm import Texts, llvm_text
 from plica.backend.native.loops.nest import Nest
-from plica.backend.native.loops.support import SUPPORT, argument_type, is_object, require_layout
+from plica.backend.native.loops.most_work import split
+from plica.backend.native.loops.support import SUPPORT, argument_type, entry_text, is_object, require_layout
 from plica.extras import require
 from plica.forks import ForkSafeLock, take_at_forks
 
@@ -158,7 +159,7 @@ def _compiled(texts: Texts) -> list[Any]:
 def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
-        engines = _compiled(llvm_text(nest, machine().registers))
+        engines = _compiled(llvm_text(nest, entry_text(nest), machine().registers, split(nest)))
     types_of_parameters = [
         ctypes.py_object if is_object(parameter) else _TYPES[argument_type(parameter.dtype)]
         for parameter in nest.parameters

@@ -15,7 +15,7 @@ from typing import Any
 
 from plica.backend.native.loops.call_lines import LOOP, CallLines, Module, WriteProduct
 from plica.backend.native.loops.functions import Registers
-from plica.backend.native.loops.most_work import Loop, Split, Storage, is_straight, may_end, named, split, used
+from plica.backend.native.loops.most_work import Loop, Split, Storage, is_straight, may_end, named, used
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -48,7 +48,6 @@ from plica.backend.native.loops.support import (
     INTERLEAVED,
     METADATA,
     bytes_of,
-    entry_text,
     is_on_stack,
     product_text,
     stored,
@@ -73,33 +72,27 @@ class Texts:
     hot: str | None
 
 
-def llvm_text(nest: Nest, registers: Registers) -> Texts:
-    """The text of the modules of a nest, for a processor with some vector registers."""
-    division = split(nest)
-    printer = _Printer(nest, division, registers)
-    run, outlined = printer.function(), printer.outlined
-    metadata = [*METADATA, *printer.scopes.lines()]
-    parts = [*outlined.heads, *sorted(printer.declared), CALLED, *printer.functions.values(), run, entry_text(nest)]
-    main = "\n".join([*parts, *metadata])
-    warm, hot = (
-        "\n".join([*module.lines(), *metadata]) if module.loops else "" for module in (outlined.warm, outlined.hot)
-    )
-    return Texts(main, warm, None if division is None else hot)
-
-
-def whole_text(nest: Nest, entry: str, registers: Registers, write_product: WriteProduct) -> str:
-    """The text of one module of a nest, which LLVM is to optimize as a whole.
+def llvm_text(
+    nest: Nest, entry: str, registers: Registers, division: Split | None, write_product: WriteProduct = product_text
+) -> Texts:
+    """The text of the modules of a nest.
 
     Args:
         nest: The nest.
         entry: The text of a function that calls `run`.
         registers: The vector registers of the processor.
+        division: The loops that become functions; None if there is one module alone, which is optimized as a whole.
         write_product: Writes the function of a product of matrices.
     """
-    printer = _Printer(nest, None, registers, write_product=write_product)
-    run = printer.function()
-    parts = [*sorted(printer.declared), CALLED, *printer.functions.values(), run, entry]
-    return "\n".join([*parts, *METADATA, *printer.scopes.lines()])
+    printer = _Printer(nest, division, registers, write_product=write_product)
+    run, outlined = printer.function(), printer.outlined
+    metadata = [*METADATA, *printer.scopes.lines()]
+    parts = [*outlined.heads, *sorted(printer.declared), CALLED, *printer.functions.values(), run, entry]
+    main = "\n".join([*parts, *metadata])
+    warm, hot = (
+        "\n".join([*module.lines(), *metadata]) if module.loops else "" for module in (outlined.warm, outlined.hot)
+    )
+    return Texts(main, warm, None if division is None else hot)
 
 
 class _Printer(CallLines):

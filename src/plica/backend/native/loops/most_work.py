@@ -36,6 +36,7 @@ from plica.backend.native.scalars.builder import Scalar
 
 _PURE = (Constant, Compute, Apply, Load, Store, Get, Put, For, If)
 _SMALL, _LARGE = 100, 80  # statements of a nest that is optimized as a whole, and of a loop that is not divided
+_LONG = 1000  # statements of a nest whose loops become functions of a library
 _ITERATIONS = 64  # the estimate for a loop whose trip count is not known
 _HEAVY = 40  # instructions of an elementwise operation that is no single instruction
 _RARE = 64  # a loop with so many times less work than another one is optimized less
@@ -99,6 +100,25 @@ def split(nest: Nest) -> Split | None:
     hot = frozenset(loop for work, loop in loops if work * _RARE >= largest)
     warm = _warm(nest.body, hot, 1.0, largest / _RARE**2, sizes) if hot else ()
     return Split(hot, frozenset(warm))
+
+
+def loops_apart(nest: Nest) -> Split | None:
+    """The outermost loops of a long nest, each of which is optimized alone; None if the nest is optimized as one.
+
+    LLVM's passes on the loops of one function take far more than twice as long for twice as many loops. Inner loops
+    stay where they are, since what they add up is in registers of the loops around them.
+    """
+    return Split(frozenset(_outermost(nest.body)), frozenset()) if count(nest.body) >= _LONG else None
+
+
+def _outermost(block: Iterable[Statement]) -> Iterator[Loop]:
+    """The loops of a block that are in no other one and are not unrolled."""
+    for statement in block:
+        if isinstance(statement, While) or (isinstance(statement, For) and not is_straight(statement)):
+            yield statement
+            continue
+        for inner_block in blocks_of(statement):
+            yield from _outermost(inner_block)
 
 
 def _candidates(block: Iterable[Statement], times: float, sizes: dict[str, float]) -> Iterator[tuple[float, For]]:

@@ -12,7 +12,7 @@ allocates. The function returns 0, or the number of the site that ended the run,
 boolean is a byte.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -21,7 +21,9 @@ from typing import Any
 from plica.backend.native.loops.compile import machine, optimized
 from plica.backend.native.loops.functions import Registers
 from plica.backend.native.loops.link import shared_library
-from plica.backend.native.loops.llvm import whole_text
+from plica.backend.native.loops.call_lines import LOOP
+from plica.backend.native.loops.llvm import llvm_text
+from plica.backend.native.loops.most_work import loops_apart
 from plica.backend.native.loops.nest import Buffer, Nest
 from plica.backend.native.loops.product import blocked_product
 from plica.backend.native.loops.rounding import with_rounding
@@ -98,22 +100,33 @@ def library(nests: Mapping[str, Nest], kind: Machine, described: Mapping[str, st
         MissingExtraError: llvmlite or ziglang is not installed.
         WriteError: The folder for temporary files is full, or cannot be written to.
     """
-    binding = machine().binding
     target = (
         _targets()
         .from_triple(kind.triple)
         .create_target_machine(cpu=kind.cpu, features=kind.features, opt=2, reloc="pic", codemodel="small")
     )
-    module = binding.parse_assembly(SUPPORT)
-    texts = [whole_text(nest, entry_text(name, nest), kind.registers, blocked_product) for name, nest in nests.items()]
     lines = [f"{name}\t{nest.num_reported}\t{described.get(name, _UNKNOWN)}" for name, nest in nests.items()]
-    for text in (_RELEASE, _text_of("\n".join(lines)), *texts):
-        module.link_in(binding.parse_assembly(text if kind.rounds else with_rounding(text)))
+    module = _linked([SUPPORT, _RELEASE, _text_of("\n".join(lines))], kind)
+    for name, nest in nests.items():
+        texts = llvm_text(nest, entry_text(name, nest), kind.registers, loops_apart(nest), blocked_product)
+        part = _linked([text for text in (texts.main, texts.hot) if text], kind)
+        for function in part.functions:
+            if function.name.startswith(LOOP):  # before another nest has functions of these names
+                function.linkage = "internal"
+        module.link_in(part)
     public = {*(f"{ENTRY}{name}" for name in nests), RELEASE}
     for function in module.functions:
         if not function.is_declaration and function.name not in public:
             function.linkage = "internal"
     return shared_library(target.emit_object(optimized(module, target)))
+
+
+def _linked(texts: Sequence[str], kind: Machine) -> Any:
+    """The module of some texts."""
+    module, *others = [machine().binding.parse_assembly(text if kind.rounds else with_rounding(text)) for text in texts]
+    for other in others:
+        module.link_in(other)
+    return module
 
 
 def _text_of(signatures: str) -> str:
