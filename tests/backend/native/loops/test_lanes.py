@@ -14,6 +14,7 @@ from plica.backend.native.loops.calls import compile_jit
 from plica.backend.native.loops.compile import machine, optimized
 from plica.backend.native.loops.llvm import llvm_text
 from plica.backend.native.loops.rows.reduce import REDUCE, SUMS
+from plica.backend.native.loops.support import entry_text
 from plica.errors import InputError, PlicaError
 from plica.ir.program import Program
 from tests.harness.programs import reference
@@ -139,7 +140,8 @@ def test_reductions_of_no_entries(name: str) -> None:
 def test_reductions_are_vectors(name: str, axis: int) -> None:
     dtype = "bool" if name in ("any", "all") else "float64"
     program = plica.trace(lambda x: getattr(pnp, name)(x, axis=axis), plica.spec(("n", 40), dtype))
-    text = llvm_text(build_nest(program), machine().registers).main
+    nest = build_nest(program)
+    text = llvm_text(nest, entry_text(nest), machine().registers, None).main
     written = str(optimized(machine().binding.parse_assembly(text), machine().target()))
     has_vectors = re.search(r"= (load <\d+ x (double|i8)>, ptr|call <\d+ x double> @llvm.masked.load)", written)
     assert bool(has_vectors) is ((name, axis) not in IN_ORDER)

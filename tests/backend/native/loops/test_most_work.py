@@ -5,11 +5,13 @@ import pytest
 
 import plica
 import plica.numpy as pnp
+from plica.backend.native.loops import most_work
 from plica.backend.native.loops.build import build_nest
-from plica.backend.native.loops.most_work import may_end, split
+from plica.backend.native.loops.most_work import loops_apart, may_end, split
 from plica.backend.native.loops.nest import Apply, all_of
 from plica.errors import InputError
 from plica.tracing.trees import flatten
+from tests.harness.libraries import LibraryPrograms, assert_interpreted
 
 
 def _many_steps(a: "plica.spec(('n', 'm'), 'float64')", b: "plica.spec(('n',), 'float64')"):
@@ -126,3 +128,21 @@ def test_loops_with_functions_are_hot_beside_products():
     functions = [one for one in all_of(nest.body) if isinstance(one, Apply) and one.op in ("sigmoid", "tanh")]
     assert len(functions) == 5
     assert set(functions) <= set(hot)
+
+
+def test_outermost_loops_of_a_long_function_are_functions_of_its_library(monkeypatch):
+    axes = plica.spec(("n", "m"), "float64"), plica.spec(("n", "m"), "int64")
+    program = plica.trace(_steps_with_checks, *axes)
+    assert loops_apart(build_nest(program)) is None
+    monkeypatch.setattr(most_work, "_LONG", 1)
+    loops = loops_apart(build_nest(program, has_blas=False)).hot
+    assert any(may_end(loop) for loop in loops)
+    assert not any(inner in loops for loop in loops for inner in all_of(loop.body))
+    divided = LibraryPrograms({"main": program})
+    generator = np.random.default_rng(0)
+    for n in (1, 3, 8):
+        a, at = generator.normal(size=(n, n)), generator.integers(-n, n, size=(n, n))
+        assert_interpreted(divided, "main", (a, at))
+        at[n - 1, 0] = n
+        with pytest.raises(InputError, match=f"index {n} does not lie within axis 0 of size {n}"):
+            divided("main", a, at)

@@ -16,7 +16,7 @@ import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.calls import compile_jit
 from plica.backend.native.loops.compile import machine, optimized
-from plica.backend.native.loops.llvm import whole_text
+from plica.backend.native.loops.llvm import llvm_text
 from plica.backend.native.loops.product import blocked_product
 from plica.backend.native.loops.shared_library import MACHINES, library
 from plica.backend.native.loops.support import PRODUCTS
@@ -176,7 +176,7 @@ def test_memory_of_a_product_goes_in_the_branch_that_took_it():
 
     program = _traced(powers, (("n", "n"), "float64"), (("m", "n"), "float64"), ((), "int64"))
     module = machine().binding.parse_assembly(
-        whole_text(build_nest(program, has_blas=False), "", HOST.registers, blocked_product)
+        llvm_text(build_nest(program, has_blas=False), "", HOST.registers, None, blocked_product).main
     )
     module.verify()
     run = compile_library(program)

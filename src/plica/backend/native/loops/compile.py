@@ -10,8 +10,8 @@ from typing import Any
 from plica.backend.native.loops.call_lines import LOOP
 from plica.backend.native.loops.functions import Registers
 from plica.backend.native.loops.llvm import Texts, llvm_text
-from plica.backend.native.loops.nest import Nest
 from plica.backend.native.loops.most_work import split
+from plica.backend.native.loops.nest import Nest
 from plica.backend.native.loops.support import SUPPORT, argument_type, entry_text, is_object, require_layout
 from plica.extras import require
 from plica.forks import ForkSafeLock, take_at_forks

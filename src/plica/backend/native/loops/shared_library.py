@@ -18,10 +18,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from plica.backend.native.loops.call_lines import LOOP
 from plica.backend.native.loops.compile import machine, optimized
 from plica.backend.native.loops.functions import Registers
 from plica.backend.native.loops.link import shared_library
-from plica.backend.native.loops.call_lines import LOOP
 from plica.backend.native.loops.llvm import llvm_text
 from plica.backend.native.loops.most_work import loops_apart
 from plica.backend.native.loops.nest import Buffer, Nest
