@@ -335,3 +335,29 @@ def test_job_file_says_what_was_asked(model: Path, folder: Path, tmp_path: Path)
     assert settings["question"] == ["Score", {"comparable": False, "of": [], "keep": []}]
     assert (settings["batch"], settings["part_rows"]) == (BATCH, 5 * BATCH)
     assert np.isfinite(pq.read_table(parts_in(tmp_path / "out")[0])["log_likelihood"].to_numpy()).all()
+
+
+@pytest.mark.parametrize("change", ["grows", "is removed"])
+def test_a_file_that_changes_meanwhile_is_named(
+    change: str, model: Path, folder: Path, table: Any, tmp_path: Path
+) -> None:
+    """Its parts have the old number of rows, so that the run is not whole, and the next one does them again."""
+    file = folder / "4.parquet"
+
+    def changing(worker: Callable[[int], str], numbers: Any, workers: int) -> Any:
+        for text in in_this_process(worker, numbers, workers):
+            if change == "grows":
+                pq.write_table(table.slice(400, 150), file, row_group_size=30)
+            yield text
+        if change == "is removed":
+            file.unlink()
+
+    with pytest.raises(
+        InputError, match=r"rows/4\.parquet: is another file than when the run began; run again"
+    ) as error:
+        answer(Score(), model, folder, tmp_path / "out", engine=changing)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    answer(Score(), model, folder, tmp_path / "out")
+    keys = [key for path in sorted(folder.iterdir()) for key in pq.read_table(path)["key"].to_pylist()]
+    assert written(tmp_path / "out")["key"].to_pylist() == keys

@@ -287,3 +287,11 @@ def test_numbers_of_all_rows_keep_their_places(seed: int | None, tmp_path: Any) 
         InputError, match=r"a\.parquet: the model expects a column 'age', found the columns more, pet, row"
     ):
         numbers(Encoding(columns), Rows(path))
+
+
+def test_a_name_in_another_unicode_form_is_said() -> None:
+    """The two names look alike, so that the message alone would not say what is wrong."""
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    rows = Rows(pa.table({decomposed: [1.0]}))
+    with pytest.raises(InputError, match=r"expects a column 'caf\u00e9', .* it is there in another form of Unicode"):
+        numbers(Encoding((TableColumn(composed, "real"),)), rows)

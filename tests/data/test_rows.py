@@ -6,6 +6,7 @@ import decimal
 import gzip
 import itertools
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -398,6 +399,40 @@ def test_what_is_no_source_is_said_in_one_line(source: Any, error: type[Exceptio
     with pytest.raises(error, match=message) as caught:
         Rows(source)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("entry", ["link to nowhere", "pipe"])
+def test_what_lies_among_the_files_and_cannot_be_read_is_named(entry: str, folder: Path) -> None:
+    """Rows are not left out without a word."""
+    odd = folder / "5.parquet"
+    if entry == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to(folder / "nowhere")
+    with pytest.raises(FileFormatError, match=r"5\.parquet: is no file, but "):
+        Rows(folder)
+    odd.rename(folder / "_5.parquet")  # a mark of another program
+    assert sum(batch.data.num_rows for batch in Rows(folder).batches()) == ROWS
+
+
+@pytest.mark.parametrize("target", [".", "..", "deep"])
+def test_a_link_to_a_folder_that_it_lies_in_is_refused(target: str, folder: Path) -> None:
+    """Its rows would be read again and again."""
+    inner = folder / "deep" / "inner"
+    inner.mkdir(parents=True)
+    link = folder / "again" if target != "deep" else inner / "again"
+    link.symlink_to(folder / target, target_is_directory=True)
+    with pytest.raises(FileFormatError, match=r"again: is a link to a folder that it lies in, "):
+        Rows(folder)
+
+
+def test_links_to_other_files_and_folders_are_read(folder: Path, tmp_path: Path) -> None:
+    links = tmp_path / "links"
+    links.mkdir()
+    for file in sorted(folder.iterdir()):
+        (links / file.name).symlink_to(file)
+    (links / "z").symlink_to(folder, target_is_directory=True)
+    assert sum(batch.data.num_rows for batch in Rows(links).batches()) == 2 * ROWS
 
 
 def test_unknown_endings_and_mixed_folders(folder: Path) -> None:

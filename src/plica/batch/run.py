@@ -81,7 +81,7 @@ def run(
 
     Raises:
         InputError: The rows lack a column; the folder has answers of another run; rows of some parts are refused, and
-            all other parts are done.
+            all other parts are done; a file changed meanwhile.
         FileFormatError: A file is damaged, or there are no rows.
         LostProcessError: Workers end again and again.
     """
@@ -93,6 +93,7 @@ def run(
     rows = Rows(data, delimiter=delimiter, named=True if loaded.encoding is not None else None)
     loaded.reader(StreamFile(rows, _nothing), unread=answers.unread)  # raises before any work
     answers.written(StreamFile(rows, _nothing), out / f"part{FORMAT}")
+    stamps = rows.stamps()
     groups = sized(rows)
     total = sum(group.num_rows or 0 for group in groups)
     if not total:
@@ -109,7 +110,7 @@ def run(
     }
     settings = _begin(out, settings, part_rows or _part_rows(total, batch, workers))
     parts = parts_of(groups, settings["part_rows"])
-    names = part_names(parts, rows.stamps(), settings)
+    names = part_names(parts, stamps, settings)
     key = uuid.uuid4().hex
     job = Job(question, model, digest, rows, data, parts, out, names, batch, unknown, device, key)
     _remove_others(out, names)
@@ -128,6 +129,7 @@ def run(
                 on_part(parts[report.part].stop - parts[report.part].start)
     _remove_others(out, names)
     _check(job, received)
+    _check_unchanged(stamps, rows.stamps())
     (out / DONE).touch()
     return Summary(total, len(parts), summary.done, merged(received, str(data)))
 
@@ -207,3 +209,15 @@ def _check(job: Job, reports: list[Report]) -> None:
             f"{job.out}: {len(job.parts) - there} of {len(job.parts)} parts are not there; give a folder that all "
             "workers reach, such as one of a network"
         )
+
+
+def _check_unchanged(before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    """Raise if a file of rows is not the one whose rows were dealt out.
+
+    Raises:
+        InputError: The first such file.
+    """
+    for stamp, now in zip(before, after, strict=True):
+        if stamp != now:
+            name = stamp.rsplit(" ", 2)[0]  # before its size and time
+            raise InputError(f"{name}: is another file than when the run began; run again, which does its parts again")

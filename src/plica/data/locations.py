@@ -55,7 +55,8 @@ def locate(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], sy
         system: The file system, of pyarrow or fsspec; by default that of the addresses, or the machine's own.
 
     Raises:
-        FileFormatError: There is no such file, the folder is empty, or the address cannot be reached.
+        FileFormatError: There is no such file, the folder is empty, or the address cannot be reached; a folder has a
+            broken link, a pipe, or a link to a folder above.
     """
     if isinstance(source, str | os.PathLike):
         return _locate(source, system)
@@ -80,6 +81,8 @@ def _locate(source: str | os.PathLike[str], system: Any) -> Location:
         raise FileFormatError(f"{name}: no such file or folder; check the path{here}")
     if info.type == fs.FileType.File:
         return Location(system, (path,), (name,), None)
+    if isinstance(system, fs.LocalFileSystem):
+        _check_entries(name, path)
     with readable(name, "cannot be listed"):
         entries = system.get_file_info(fs.FileSelector(path, recursive=True))
     inside = sorted(entry.path for entry in entries if entry.type == fs.FileType.File)
@@ -89,6 +92,25 @@ def _locate(source: str | os.PathLike[str], system: Any) -> Location:
         raise FileFormatError(f"{name}: the folder has no files of rows; check the path")
     names = tuple(f"{name.rstrip('/')}/{part}" for _, part in visible)
     return Location(system, tuple(entry for entry, _ in visible), names, path)
+
+
+def _check_entries(name: str, root: str) -> None:
+    """Raise where rows would be left out, or would be read again and again; Arrow lists a folder without a word.
+
+    Raises:
+        FileFormatError: A link leads nowhere, or to a folder that it lies in; or there is a pipe or a device.
+    """
+    for folder, inside, files in os.walk(root, followlinks=True):
+        inside[:] = [part for part in inside if not _is_hidden(part)]
+        above = [Path(folder), *(parent for parent in Path(folder).parents if parent.is_relative_to(root))]
+        for entry in [Path(folder, part) for part in (*inside, *files) if not _is_hidden(part)]:
+            problem = ""
+            if not entry.is_dir() and not entry.is_file():
+                problem = "is no file, but a link to nowhere, a pipe or a device; mend it, or take it away"
+            elif entry.is_symlink() and any(parent.resolve().is_relative_to(entry.resolve()) for parent in above):
+                problem = "is a link to a folder that it lies in, whose rows would be read again and again; remove it"
+            if problem:
+                raise FileFormatError(f"{name.rstrip('/')}/{entry.relative_to(root)}: {problem}")
 
 
 def _is_hidden(relative: str) -> bool:

@@ -11,6 +11,7 @@ user's table in the table's own form. A model without an encoding takes rows of 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict
+from unicodedata import normalize
 
 import numpy as np
 
@@ -77,9 +78,15 @@ class Encoding:
         wanted = ["" if column.name == unread else column.name.strip() for column in self.modelled]
         lacking = [name for name in wanted if name and name not in rows.names]
         if lacking:
+            looks_alike = normalize("NFC", lacking[0]) in [normalize("NFC", name) for name in rows.names]
+            advice = (
+                "it is there in another form of Unicode: give it the name that the model has, letter by letter"
+                if looks_alike
+                else "add it, with empty cells where values are unknown"
+            )
             raise InputError(
                 f"{rows.source}: the model expects a column {lacking[0]!r}, found the columns "
-                f"{', '.join(rows.names)}; add it, with empty cells where values are unknown"
+                f"{', '.join(rows.names)}; {advice}"
             )
         positions = tuple(rows.names.index(name) if name else -1 for name in wanted)
         for position in positions:
