@@ -5,11 +5,15 @@
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
+
+from plica.data.order import AnyBatch
+
+_BATCHES = 16
 
 
 def give_back() -> None:
@@ -21,6 +25,17 @@ def give_back() -> None:
     trim = _malloc_trim()
     if trim is not None:
         trim(ctypes.c_size_t(0))
+
+
+def giving_back(batches: Iterable[AnyBatch], rows: int) -> Generator[AnyBatch, None, None]:
+    """The same batches; memory is given back after each 16 times so many `rows`, those of a batch of usual size."""
+    left = _BATCHES * rows
+    for batch in batches:
+        yield batch
+        left -= len(batch)
+        if left <= 0:
+            give_back()
+            left = _BATCHES * rows
 
 
 @cache

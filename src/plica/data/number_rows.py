@@ -22,7 +22,7 @@ import numpy as np
 from plica.data.batch import Batch, NumberBatch
 from plica.data.encoding import numbers
 from plica.data.hashes import mixed
-from plica.data.memory import give_back
+from plica.data.memory import giving_back
 from plica.data.order import rebatched
 from plica.data.rows import Rows, rows_at_once
 from plica.files.encoding import Encoding
@@ -30,7 +30,6 @@ from plica.files.kinds import TableColumn
 from plica.files.rows.batch import Array
 from plica.forks import cached_property
 
-_GIVEN_BACK = 16  # batches of usual size, until free memory is given back
 _FILE = np.uint64(40)  # bits of the number of a row in its file, above which that of the file is
 
 
@@ -144,13 +143,8 @@ class NumberRows:
             numbers(self.encoding, self.rows, size=rows_at_once(self.width), seed=seed, then=prepared)
         ) as batches:
             as_asked = rebatched(batches, rows) if self.parts or size is not None else batches
-            left = most = _GIVEN_BACK * rows_at_once(self.width)
-            for batch in as_asked:
+            for batch in giving_back(as_asked, rows_at_once(self.width)):
                 yield batch.numbers
-                left -= len(batch)
-                if left <= 0:
-                    give_back()
-                    left = most
 
     def split(self, share: float, seed: int) -> tuple[NumberRows, NumberRows]:
         """About that share of the rows, drawn by a seed, and the others."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 from plica.data import RowBatch, Rows, reader
 from plica.data.arrow_cells import python_cells
 from plica.data.encoding import Unknown, plain_numbers
+from plica.data.memory import giving_back
 from plica.data.rows import ROWS
 from plica.files.encoding import Encoding
 from plica.files.rows.batch import Array, Batch, RepeatedLabels, RowFile
@@ -90,7 +91,7 @@ class StreamFile(RowFile):
         at_once = max(size, ROWS // size * size)
         read = self._read or self._all
         with closing(read(at_once)) as batches:
-            for whole in batches:
+            for whole in giving_back(batches, at_once):
                 for start in range(0, len(whole), size):
                     yield StreamBatch(whole, start, min(start + size, len(whole)), self.stream.is_array)
 
